@@ -1,0 +1,1 @@
+"""Physical accelerators of this machine, and the slices carved from them."""

@@ -1,0 +1,1 @@
+"""Launchers: how a slice becomes a container (or, in development, a process) that runs a renter's tasks."""
