@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.30;
+
+import {Offer, Request} from "../types/Signed.sol";
+
+/// @title One pool: rules of entry, services, offers and requests that become leases, fee, metadata. Holds no money.
+interface IController {
+    /// @notice A pool's rules, fixed when it is made.
+    struct PoolParams {
+        address token;
+        address slasher;
+        address treasury;
+        uint24 feePpm;
+        uint24 burnPpm;
+        uint24 exposurePpm;
+        uint24 slashCapPpm;
+        uint24 claimWindow;
+        uint24 disputeWindow;
+        uint32 maxDuration;
+        uint32 thawPeriod;
+        uint16 depositSeconds;
+        uint16 grace;
+        uint96 minProvision;
+    }
+
+    enum LeaseStatus {
+        None,
+        Open,
+        Closed,
+        Released
+    }
+
+    struct Lease {
+        bytes32 device;
+        uint16 share;
+        uint32 memoryMiB;
+        uint32 notice;
+        LeaseStatus status;
+        uint40 noticeEndsAt;
+        uint40 demandedAt;
+        uint96 exposure;
+        uint128 collectedAtDemand;
+    }
+
+    struct Service {
+        bytes32 digest;
+        uint64 expiresAt;
+        string uri;
+    }
+
+    event LeaseOpened(bytes32 indexed lease, bytes32 indexed device, address indexed renter, bytes32 offer, bytes32 request, uint256 openedAt, uint256 endsAt, uint256 pricePerSecond, uint256 exposure, Offer terms);
+    event LeaseNoticed(bytes32 indexed lease, uint256 endsAt);
+    event PaymentDemanded(bytes32 indexed lease, uint256 collected, uint256 answerBy);
+    event LeaseClosed(bytes32 indexed lease, address indexed by, uint8 reason, uint256 at);
+    event ExposureReleased(bytes32 indexed lease, uint256 amount);
+    event ServiceAnnounced(address indexed provider, bytes32 indexed kind, string uri, bytes32 digest, uint256 expiresAt);
+    event ServiceWithdrawn(address indexed provider, bytes32 indexed kind);
+    event MetadataSet(bytes32 digest, string uri);
+    event NodeChanged(address indexed previous, address indexed node);
+    event OwnershipOffered(address indexed owner, address indexed heir);
+    event OwnershipTaken(address indexed previous, address indexed owner);
+    event Paused(uint256 until);
+    event Unpaused();
+
+    error ControllerInitialized();
+    error ControllerNotOwner(address caller, address owner);
+    error ControllerNotHeir(address caller, address heir);
+    error ControllerPaused(uint256 until);
+    error ControllerPausedRecently(uint256 notBefore, uint256 time);
+    error ControllerNotPaused();
+    error ControllerProvisionBelow(uint256 unreserved, uint256 least);
+    error ControllerNotDevices(address caller, address devices);
+    error ControllerWrongController(address actual, address expected);
+    error ControllerOfferExpired(uint256 deadline, uint256 time);
+    error ControllerOfferTooFar(uint256 deadline, uint256 latest);
+    error ControllerOfferCancelled(uint256 epoch, uint256 current);
+    error ControllerDeviceNotHere(bytes32 device, address pool);
+    error ControllerBadOfferSignature(address operator);
+    error ControllerOfferNotRequested(bytes32 offer, bytes32 requested);
+    error ControllerSubmitterNotAllowed(address caller, address submitter);
+    error ControllerWrongToken(address actual, address expected);
+    error ControllerShareBelow(uint256 offered, uint256 requested);
+    error ControllerMemoryBelow(uint256 offered, uint256 requested);
+    error ControllerHostBelow(uint256 offered, uint256 requested);
+    error ControllerIsolationBelow(uint256 offered, uint256 requested);
+    error ControllerDurationOutside(uint256 duration, uint256 longest);
+    error ControllerRenterAtCap(address renter, uint256 cap);
+    error ControllerLeaseUnknown(bytes32 lease);
+    error ControllerLeaseNotOpen(bytes32 lease, LeaseStatus status);
+    error ControllerLeaseNotClosed(bytes32 lease, LeaseStatus status);
+    error ControllerNotParty(address caller);
+    error ControllerNoticeMissing(bytes32 lease);
+    error ControllerNoticeRunning(uint256 endsAt, uint256 time);
+    error ControllerNotDemanded(bytes32 lease);
+    error ControllerDemandRunning(uint256 answerBy, uint256 time);
+    error ControllerDemandAnswered(uint256 collected, uint256 needed);
+    error ControllerWindowOpen(uint256 endsAt, uint256 time);
+    error ControllerTtlOutside(uint256 ttl, uint256 longest);
+    error ControllerTextTooLong(uint256 length, uint256 most);
+
+    /* LEASES */
+    /// @notice Opens a lease from a signed offer and a signed request; returns its id.
+    function openLease(Offer calldata offer, bytes calldata offerSignature, Request calldata request, bytes calldata requestSignature) external returns (bytes32 lease);
+    /// @notice Starts the promised notice of the provider (owner or operator).
+    function giveNotice(bytes32 lease) external;
+    /// @notice Closes: the renter (or its voucher signer) at any time; the provider after its notice; anyone after the end.
+    function closeLease(bytes32 lease) external;
+    /// @notice The provider's demand for a newer voucher on chain.
+    function demandPayment(bytes32 lease) external;
+    /// @notice Closes without notice when nobody answered the demand in time.
+    function closeUnpaid(bytes32 lease) external;
+    /// @notice The provider's last collection of a closed lease: collects the voucher (none when zero) and settles at once.
+    function collectFinal(bytes32 lease, uint128 cumulative, bytes calldata signature) external;
+    /// @notice Releases the stake reserved for a closed lease after the claim and dispute windows; anyone.
+    function releaseExposure(bytes32 lease) external;
+
+    /* ENTRY: called by Devices */
+    function onDeviceJoin(bytes32 device, address provider) external view;
+
+    /* SERVICES */
+    /// @notice Announces or renews the caller's service of `kind` for `ttl` seconds.
+    function announce(bytes32 kind, string calldata uri, bytes32 digest, uint32 ttl) external;
+    function withdrawService(bytes32 kind) external;
+    function serviceOf(address provider, bytes32 kind) external view returns (Service memory);
+
+    /* OWNER */
+    function setNode(address node) external;
+    function setMetadata(bytes32 digest, string calldata uri) external;
+    function offerOwnership(address heir) external;
+    function takeOwnership() external;
+    function pause() external;
+    function unpause() external;
+
+    /* VIEWS */
+    function params() external view returns (PoolParams memory);
+    function owner() external view returns (address);
+    function node() external view returns (address);
+    function pausedUntil() external view returns (uint256);
+    function leaseOf(bytes32 lease) external view returns (Lease memory);
+    function liveLeases(address renter, bytes32 device) external view returns (uint256);
+    function leaseId(bytes32 offerHash, bytes32 requestHash) external view returns (bytes32);
+    function offerDigest(Offer calldata offer) external view returns (bytes32);
+    /// @notice What Staking reads when a provision is made.
+    function provisionTerms() external view returns (address token, address slasher, uint32 thawPeriod, uint24 slashCapPpm);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.30;
+
+import {Request} from "../types/Signed.sol";
+
+/// @title Renters' money: deposits, an earmark per lease, cumulative vouchers, refunds.
+/// @notice Trusts no pool: the earmark of a lease needs the renter's own signature on a `Request` that names the pool, the highest
+/// price and the longest time; its payment needs a `Voucher` of the session key in that request. Every amount has an owner and a
+/// time by which the owner can take it out alone.
+interface IEscrow {
+    /// @notice Terms of a lease, all snapshotted when it opens.
+    struct LeaseTerms {
+        bytes32 lease;
+        address payee;
+        uint80 pricePerSecond;
+        uint32 duration;
+        uint16 depositSeconds;
+        uint24 feePpm;
+        uint24 burnPpm;
+        uint24 claimWindow;
+        address treasury;
+    }
+
+    /// @notice A lease's money. `accrued` holds folded pieces of earlier prices; `collected` what vouchers have taken.
+    struct LeaseAccount {
+        address payer;
+        uint40 openedAt;
+        uint32 duration;
+        uint24 claimWindow;
+        address payee;
+        uint80 pricePerSecond;
+        uint16 tokenId;
+        address voucherSigner;
+        uint16 depositSeconds;
+        uint24 feePpm;
+        uint24 burnPpm;
+        uint32 stoppedAfter;
+        uint128 collected;
+        uint128 accrued;
+        bool isSettled;
+        bool isDepositReturned;
+    }
+
+    event Deposited(address indexed token, address indexed account, address indexed funder, uint256 amount);
+    event WithdrawalNoticed(address indexed token, address indexed account, uint256 amount, uint256 readyAt);
+    event Withdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
+    event OwedWithdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
+    event RequestCancelled(address indexed renter, uint256 nonce);
+    event LeaseFunded(address indexed controller, bytes32 indexed lease, address indexed payer, address token, uint256 earmark, LeaseTerms terms, address voucherSigner, uint256 nonce);
+    event VoucherCollected(address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt);
+    event OpeningDepositReturned(address indexed controller, bytes32 indexed lease, uint256 amount);
+    event LeaseStopped(address indexed controller, bytes32 indexed lease, uint256 at);
+    event LeaseSettled(address indexed controller, bytes32 indexed lease, uint256 refunded, uint256 burnt);
+    event BurnFlushed(address indexed token, uint256 amount);
+
+    error EscrowTokenNotListed(address token);
+    error EscrowZeroAmount();
+    error EscrowZeroAddress();
+    error EscrowInsufficientFree(uint256 free, uint256 needed);
+    error EscrowNothingNoticed(address account);
+    error EscrowNoticeRunning(uint256 readyAt, uint256 time);
+    error EscrowNothingOwed(address account);
+    error EscrowWrongController(address caller, address expected);
+    error EscrowWrongEscrow(address actual, address expected);
+    error EscrowRequestExpired(uint256 deadline, uint256 time);
+    error EscrowNonceUsed(address renter, uint256 nonce);
+    error EscrowPriceAboveRequest(uint256 price, uint256 highest);
+    error EscrowDurationAboveRequest(uint256 duration, uint256 longest);
+    error EscrowDepositAboveRequest(uint256 depositSeconds, uint256 most);
+    error EscrowBadTerms();
+    error EscrowBadRequestSignature(address renter);
+    error EscrowLeaseExists(bytes32 lease);
+    error EscrowLeaseUnknown(bytes32 lease);
+    error EscrowLeaseSettled(bytes32 lease);
+    error EscrowLeaseRunning(bytes32 lease);
+    error EscrowClaimWindowOpen(uint256 endsAt, uint256 time);
+    error EscrowBadVoucher(address recovered, address expected);
+    error EscrowNothingToCollect(uint256 collected, uint256 bound);
+
+    /* FREE BALANCE */
+
+    /// @notice Adds `amount` of a listed token to the caller's free balance; credits what really arrived.
+    function deposit(address token, uint256 amount) external returns (uint256 received);
+
+    /// @notice Announces a withdrawal of up to `amount`; the money stays usable for leases and leaves after `NOTICE`.
+    function noticeWithdrawal(address token, uint256 amount) external;
+
+    /// @notice Pays the noticed amount, or what is left of it, to `to`, once the notice is over.
+    function withdraw(address token, address to) external returns (uint256 amount);
+
+    /// @notice Voids one nonce of the caller, so that a request signed with it can open nothing.
+    function cancelRequest(uint256 nonce) external;
+
+    /* LEASES: called by the controller the renter named */
+
+    /// @notice Earmarks the most the lease can cost: `pricePerSecond * (duration + depositSeconds)`.
+    function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms) external;
+
+    /// @notice Stops the meter of a lease of the calling controller, now or at its end.
+    function stopLease(bytes32 lease) external;
+
+    /// @notice The payee's final word, relayed by the calling controller: the claim window of a stopped lease need not be waited for.
+    function settleEarly(bytes32 lease) external;
+
+    /* VOUCHERS: anyone */
+
+    /// @notice Pays what `cumulative` promises beyond what was collected, at most what has accrued; clamps, never reverts for more.
+    function collect(address controller, bytes32 lease, uint128 cumulative, bytes calldata signature) external returns (uint256 paid);
+
+    /// @notice After the claim window: gives the payer back what no voucher took; burns the opening deposit of a lease nobody paid for.
+    function settle(address controller, bytes32 lease) external;
+
+    /* OWED */
+
+    /// @notice Pays everything owed to `account` to `account`; anyone may call.
+    function withdrawOwed(address token, address account) external returns (uint256 amount);
+
+    /// @notice Pays everything owed to the caller to `to`.
+    function withdrawOwedTo(address token, address to) external returns (uint256 amount);
+
+    /// @notice Sends the burnt amount to the sink.
+    function flushBurn(address token) external returns (uint256 amount);
+
+    /* VIEWS */
+
+    function free(address token, address account) external view returns (uint256);
+    function noticed(address token, address account) external view returns (uint256 amount, uint256 readyAt);
+    function owed(address token, address account) external view returns (uint256);
+    function burnPending(address token) external view returns (uint256);
+    function leaseAccount(address controller, bytes32 lease) external view returns (LeaseAccount memory);
+    function treasuryOf(address controller, bytes32 lease) external view returns (address);
+
+    /// @notice What has accrued by now: the bound of every voucher.
+    function accruedOf(address controller, bytes32 lease) external view returns (uint256);
+
+    /// @notice What a voucher of `cumulative` would pay now; equals what `collect` then does.
+    function collectable(address controller, bytes32 lease, uint128 cumulative) external view returns (uint256);
+    function isNonceUsed(address renter, uint256 nonce) external view returns (bool);
+    function requestDigest(Request calldata request) external view returns (bytes32);
+    function voucherDigest(bytes32 lease, uint128 cumulative) external view returns (bytes32);
+}
