@@ -81,7 +81,7 @@ def python_word(kind: str, field: str) -> str:
         return f"word_bytes32(self.{field})"
     if kind == "string":
         return f"keccak256(self.{field}.encode())"
-    return f"word_uint(self.{field}, {kind.removeprefix('uint')}, {field!r})"
+    return f"word_uint(self.{field}, {kind.removeprefix('uint')}, \"{field}\")"
 
 
 def python_class(name: str, spec: dict[str, Any]) -> list[str]:
