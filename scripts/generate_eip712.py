@@ -85,15 +85,18 @@ def python_word(kind: str, field: str) -> str:
 
 
 def python_class(name: str, spec: dict[str, Any]) -> list[str]:
-    lines = ["@dataclass(frozen=True, slots=True)", f"class {name}:", f'    """{spec["doc"]}', ""]
+    lines = ["@dataclass(frozen=True, slots=True)", f"class {name}(TypedStruct):", f'    """{spec["doc"]}', ""]
     lines += [f"    {field}: {doc}" for _, field, doc in spec["fields"]]
     lines += ['    """', ""]
     parts = [f"{kind} {field}" for kind, field, _ in spec["fields"]]
     lines += ["    TYPE: ClassVar[str] = (", f'        "{name}("']
     lines += [f'        "{part}{"," if i < len(parts) - 1 else ")"}"' for i, part in enumerate(parts)]
-    lines += ["    )", "    TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())", ""]
+    lines += ["    )", "    TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())"]
+    lines += ["    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = ("]
+    lines += [f'        ("{kind}", "{field}"),' for kind, field, _ in spec["fields"]]
+    lines += ["    )", ""]
     lines += [f"    {field}: {python_kind(kind)}" for kind, field, _ in spec["fields"]]
-    lines += ["", "    def struct_hash(self) -> Bytes32:", '        """EIP-712 struct hash; raises `FieldRangeError`."""']
+    lines += ["", "    def struct_hash(self) -> Bytes32:"]
     lines += ["        return bytes32(", "            keccak256(", "                self.TYPE_HASH"]
     lines += [f"                + {python_word(kind, field)}" for kind, field, _ in spec["fields"]]
     return [*lines, "            )", "        )", ""]
@@ -109,7 +112,7 @@ def python(schema: dict[str, Any]) -> str:
         "from typing import ClassVar",
         "",
         "from millpond.protocol.hashing import keccak256, word_address, word_bytes32, word_uint",
-        "from millpond.protocol.ids import Address, Bytes32, bytes32",
+        "from millpond.protocol.typed import Address, Bytes32, TypedStruct, bytes32",
         "",
         f'DOMAIN_NAME = "{schema["domain"]["name"]}"',
         f'DOMAIN_VERSION = "{schema["domain"]["version"]}"',

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from millpond.protocol.hashing import keccak256, word_address, word_bytes32, word_uint
-from millpond.protocol.ids import Address, Bytes32, bytes32
+from millpond.protocol.typed import Address, Bytes32, TypedStruct, bytes32
 
 DOMAIN_NAME = "Millpond"
 DOMAIN_VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(TypedStruct):
     """A provider's signed promise of one slice, reusable until the device is full. Domain contract: the pool's Controller.
 
     controller: pool the slice is offered in
@@ -58,6 +58,26 @@ class Offer:
         "uint64 deadline)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("address", "controller"),
+        ("bytes32", "device"),
+        ("uint32", "epoch"),
+        ("uint8", "mode"),
+        ("uint8", "isolation"),
+        ("uint16", "share"),
+        ("uint32", "memoryMiB"),
+        ("uint32", "cpuMilli"),
+        ("uint32", "ramMiB"),
+        ("uint32", "diskMiB"),
+        ("uint32", "bandwidthMbit"),
+        ("uint80", "pricePerSecond"),
+        ("uint32", "tick"),
+        ("uint32", "notice"),
+        ("bytes32", "determinism"),
+        ("uint32", "maxDuration"),
+        ("uint16", "capPerRenter"),
+        ("uint64", "deadline"),
+    )
 
     controller: Address
     device: Bytes32
@@ -79,7 +99,6 @@ class Offer:
     deadline: int
 
     def struct_hash(self) -> Bytes32:
-        """EIP-712 struct hash; raises `FieldRangeError`."""
         return bytes32(
             keccak256(
                 self.TYPE_HASH
@@ -106,7 +125,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(TypedStruct):
     """A renter's signed, single-use order for one vGPU and the most it may cost. Domain contract: Escrow.
 
     renter: who pays and signs
@@ -153,6 +172,27 @@ class Request:
         "uint256 nonce)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("address", "renter"),
+        ("address", "controller"),
+        ("address", "token"),
+        ("bytes32", "offer"),
+        ("address", "submitter"),
+        ("uint8", "isolation"),
+        ("uint16", "share"),
+        ("uint32", "memoryMiB"),
+        ("uint32", "cpuMilli"),
+        ("uint32", "ramMiB"),
+        ("uint32", "diskMiB"),
+        ("uint80", "maxPricePerSecond"),
+        ("uint32", "duration"),
+        ("uint16", "depositSeconds"),
+        ("address", "voucherSigner"),
+        ("uint8", "verification"),
+        ("bytes32", "data"),
+        ("uint64", "deadline"),
+        ("uint256", "nonce"),
+    )
 
     renter: Address
     controller: Address
@@ -175,7 +215,6 @@ class Request:
     nonce: int
 
     def struct_hash(self) -> Bytes32:
-        """EIP-712 struct hash; raises `FieldRangeError`."""
         return bytes32(
             keccak256(
                 self.TYPE_HASH
@@ -203,7 +242,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Voucher:
+class Voucher(TypedStruct):
     """The only payment: what a lease has earned so far. Signed by the lease's voucherSigner. Domain contract: Escrow.
 
     lease: lease id
@@ -216,12 +255,15 @@ class Voucher:
         "uint128 cumulative)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("bytes32", "lease"),
+        ("uint128", "cumulative"),
+    )
 
     lease: Bytes32
     cumulative: int
 
     def struct_hash(self) -> Bytes32:
-        """EIP-712 struct hash; raises `FieldRangeError`."""
         return bytes32(
             keccak256(
                 self.TYPE_HASH
@@ -232,7 +274,7 @@ class Voucher:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(TypedStruct):
     """What one attempt of a task did. Signed by the worker's operator key. Domain contract: Attestations.
 
     lease: lease id
@@ -265,6 +307,20 @@ class Receipt:
         "uint8 status)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("bytes32", "lease"),
+        ("bytes32", "task"),
+        ("uint32", "attempt"),
+        ("bytes32", "device"),
+        ("bytes32", "image"),
+        ("bytes32", "input"),
+        ("bytes32", "output"),
+        ("bytes32", "resultHash"),
+        ("uint64", "startedAt"),
+        ("uint64", "endedAt"),
+        ("uint8", "mode"),
+        ("uint8", "status"),
+    )
 
     lease: Bytes32
     task: Bytes32
@@ -280,7 +336,6 @@ class Receipt:
     status: int
 
     def struct_hash(self) -> Bytes32:
-        """EIP-712 struct hash; raises `FieldRangeError`."""
         return bytes32(
             keccak256(
                 self.TYPE_HASH
@@ -301,7 +356,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(TypedStruct):
     """Signs one HTTP request or WebSocket upgrade to a node. Domain contract: the pool's Controller.
 
     audience: the node's key
@@ -322,6 +377,14 @@ class Envelope:
         "uint64 expiry)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("address", "audience"),
+        ("string", "method"),
+        ("string", "path"),
+        ("bytes32", "bodyHash"),
+        ("uint256", "nonce"),
+        ("uint64", "expiry"),
+    )
 
     audience: Address
     method: str
@@ -331,7 +394,6 @@ class Envelope:
     expiry: int
 
     def struct_hash(self) -> Bytes32:
-        """EIP-712 struct hash; raises `FieldRangeError`."""
         return bytes32(
             keccak256(
                 self.TYPE_HASH

@@ -1,0 +1,70 @@
+"""Reads and writes messages as JSON at the edge of a process: strict, nothing extra, limited in size.
+
+Bytes travel as base64, amounts and integers beyond 32 bits of signed types as decimal strings.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from millpond.protocol.errors import InputError
+from millpond.protocol.messages import NodeMessage, WorkerMessage
+
+MAX_MESSAGE_BYTES = 8 << 20
+MAX_SHOWN = 5
+T = TypeVar("T")
+
+
+class WireError(InputError):
+    remedy_text = "Send JSON with exactly the fields of the message; its schema is in docs/reference/rest.md."
+
+
+class MessageTooLargeError(InputError):
+    remedy_text = "Send less at once: values above 64 KiB travel by CID, tasks at most 256 in one submission."
+
+
+@cache
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """The cached adapter of a type; also for schemas and for types inside containers."""
+    return TypeAdapter(kind)
+
+
+def read(kind: type[T], data: bytes | str, limit: int = MAX_MESSAGE_BYTES) -> T:
+    """Reads a message of type `kind`; raises `WireError` or `MessageTooLargeError`, whatever the bytes are."""
+    return _read(kind, data, limit)  # type: ignore[no-any-return]
+
+
+def read_worker_message(data: bytes | str) -> WorkerMessage:
+    return _read(Annotated[WorkerMessage, Field(discriminator="kind")], data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
+
+
+def read_node_message(data: bytes | str) -> NodeMessage:
+    return _read(Annotated[NodeMessage, Field(discriminator="kind")], data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
+
+
+def write(message: object, kind: Any = None) -> bytes:
+    """JSON bytes of a message; `kind` for containers of messages."""
+    return adapter(kind or type(message)).dump_json(message)
+
+
+def _read(kind: Any, data: bytes | str, limit: int) -> Any:
+    if len(data) > limit:
+        raise MessageTooLargeError(f"{len(data)} bytes, at most {limit} are read", size=len(data), limit=limit)
+    try:
+        return adapter(kind).validate_json(data)
+    except ValidationError as error:
+        raise WireError(_explain(error)) from None
+    except InputError as error:
+        raise WireError(error.message) from None
+    except (RecursionError, UnicodeError) as error:
+        raise WireError(f"unreadable JSON: {error}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    shown = [f"{'.'.join(str(part) for part in item['loc']) or 'message'}: {item['msg']}" for item in found[:MAX_SHOWN]]
+    more = f" (+{len(found) - MAX_SHOWN} more)" if len(found) > MAX_SHOWN else ""
+    return "; ".join(shown) + more
