@@ -8,9 +8,10 @@ import {Request} from "../types/Signed.sol";
 /// price and the longest time; its payment needs a `Voucher` of the session key in that request. Every amount has an owner and a
 /// time by which the owner can take it out alone.
 interface IEscrow {
-    /// @notice Terms of a lease, all snapshotted when it opens.
+    /// @notice Terms of a lease, all snapshotted when it opens. `offer` is the struct hash of the offer taken.
+    /// `treasury` gets the fee; a controller's first lease fixes it for all its leases.
     struct LeaseTerms {
-        bytes32 lease;
+        bytes32 offer;
         address payee;
         uint80 pricePerSecond;
         uint32 duration;
@@ -21,7 +22,8 @@ interface IEscrow {
         address treasury;
     }
 
-    /// @notice A lease's money. `accrued` holds folded pieces of earlier prices; `collected` what vouchers have taken.
+    /// @notice A lease's money. `accrued` is what has accrued by now, `collected` what vouchers have taken.
+    /// `stoppedAfter` is 0 while nobody has stopped it, else one more than the seconds from `openedAt` to the stop.
     struct LeaseAccount {
         address payer;
         uint40 openedAt;
@@ -41,13 +43,32 @@ interface IEscrow {
         bool isDepositReturned;
     }
 
+    /// @notice One voucher of a batch.
+    struct VoucherClaim {
+        address controller;
+        bytes32 lease;
+        uint128 cumulative;
+        bytes signature;
+    }
+
     event Deposited(address indexed token, address indexed account, address indexed funder, uint256 amount);
     event WithdrawalNoticed(address indexed token, address indexed account, uint256 amount, uint256 readyAt);
     event Withdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
     event OwedWithdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
     event RequestCancelled(address indexed renter, uint256 nonce);
-    event LeaseFunded(address indexed controller, bytes32 indexed lease, address indexed payer, address token, uint256 earmark, LeaseTerms terms, address voucherSigner, uint256 nonce);
-    event VoucherCollected(address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt);
+    event LeaseFunded(
+        address indexed controller,
+        bytes32 indexed lease,
+        address indexed payer,
+        address token,
+        uint256 earmark,
+        LeaseTerms terms,
+        address voucherSigner,
+        uint256 nonce
+    );
+    event VoucherCollected(
+        address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt
+    );
     event OpeningDepositReturned(address indexed controller, bytes32 indexed lease, uint256 amount);
     event LeaseStopped(address indexed controller, bytes32 indexed lease, uint256 at);
     event LeaseSettled(address indexed controller, bytes32 indexed lease, uint256 refunded, uint256 burnt);
@@ -56,22 +77,25 @@ interface IEscrow {
     error EscrowTokenNotListed(address token);
     error EscrowZeroAmount();
     error EscrowZeroAddress();
+    error EscrowBalanceAbove(uint256 balance, uint256 most);
+    error EscrowBatchTooLong(uint256 length, uint256 most);
     error EscrowInsufficientFree(uint256 free, uint256 needed);
     error EscrowNothingNoticed(address account);
     error EscrowNoticeRunning(uint256 readyAt, uint256 time);
     error EscrowNothingOwed(address account);
     error EscrowWrongController(address caller, address expected);
-    error EscrowWrongEscrow(address actual, address expected);
     error EscrowRequestExpired(uint256 deadline, uint256 time);
     error EscrowNonceUsed(address renter, uint256 nonce);
     error EscrowPriceAboveRequest(uint256 price, uint256 highest);
     error EscrowDurationAboveRequest(uint256 duration, uint256 longest);
     error EscrowDepositAboveRequest(uint256 depositSeconds, uint256 most);
-    error EscrowBadTerms();
+    error EscrowOfferNotRequested(bytes32 offer, bytes32 requested);
+    error EscrowBadTerms(bytes32 term, uint256 value, uint256 bound);
     error EscrowBadRequestSignature(address renter);
     error EscrowLeaseExists(bytes32 lease);
     error EscrowLeaseUnknown(bytes32 lease);
     error EscrowLeaseSettled(bytes32 lease);
+    error EscrowLeaseStopped(bytes32 lease);
     error EscrowLeaseRunning(bytes32 lease);
     error EscrowClaimWindowOpen(uint256 endsAt, uint256 time);
     error EscrowBadVoucher(address recovered, address expected);
@@ -82,7 +106,8 @@ interface IEscrow {
     /// @notice Adds `amount` of a listed token to the caller's free balance; credits what really arrived.
     function deposit(address token, uint256 amount) external returns (uint256 received);
 
-    /// @notice Announces a withdrawal of up to `amount`; the money stays usable for leases and leaves after `NOTICE`.
+    /// @notice Announces a withdrawal of up to `amount` in place of any earlier notice. The money stays usable for leases and may
+    /// leave after `NOTICE`: whoever relies on a renter's money counts `free` less `noticed`.
     function noticeWithdrawal(address token, uint256 amount) external;
 
     /// @notice Pays the noticed amount, or what is left of it, to `to`, once the notice is over.
@@ -94,18 +119,29 @@ interface IEscrow {
     /* LEASES: called by the controller the renter named */
 
     /// @notice Earmarks the most the lease can cost: `pricePerSecond * (duration + depositSeconds)`.
-    function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms) external;
+    /// @return lease `keccak256(abi.encode(chainid, caller, terms.offer, struct hash of request))`, so that no voucher fits two leases.
+    function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms)
+        external
+        returns (bytes32 lease);
 
-    /// @notice Stops the meter of a lease of the calling controller, now or at its end.
+    /// @notice Stops the meter of a lease of the calling controller, now or at its end. Once; also after it was settled.
     function stopLease(bytes32 lease) external;
 
-    /// @notice The payee's final word, relayed by the calling controller: the claim window of a stopped lease need not be waited for.
+    /// @notice The payee's final word, relayed by the calling controller: the claim window of a stopped or ended lease need not be
+    /// waited for.
     function settleEarly(bytes32 lease) external;
 
     /* VOUCHERS: anyone */
 
     /// @notice Pays what `cumulative` promises beyond what was collected, at most what has accrued; clamps, never reverts for more.
-    function collect(address controller, bytes32 lease, uint128 cumulative, bytes calldata signature) external returns (uint256 paid);
+    /// @dev The fee is `feePpm` of the payment, the burn `burnPpm` of the rest, both of the cumulative sum and rounded down: how
+    /// often a lease is collected changes neither. A voucher above the bound pays the bound and may be shown again later.
+    function collect(address controller, bytes32 lease, uint128 cumulative, bytes calldata signature)
+        external
+        returns (uint256 paid);
+
+    /// @notice Collects up to `MOST_CLAIMS` vouchers; those with nothing to collect are passed over.
+    function collectMany(VoucherClaim[] calldata claims) external returns (uint256 paid);
 
     /// @notice After the claim window: gives the payer back what no voucher took; burns the opening deposit of a lease nobody paid for.
     function settle(address controller, bytes32 lease) external;
@@ -128,7 +164,8 @@ interface IEscrow {
     function owed(address token, address account) external view returns (uint256);
     function burnPending(address token) external view returns (uint256);
     function leaseAccount(address controller, bytes32 lease) external view returns (LeaseAccount memory);
-    function treasuryOf(address controller, bytes32 lease) external view returns (address);
+    /// @notice Where the fee of the leases of `controller` goes; zero before its first lease.
+    function treasuryOf(address controller) external view returns (address);
 
     /// @notice What has accrued by now: the bound of every voucher.
     function accruedOf(address controller, bytes32 lease) external view returns (uint256);
