@@ -1,0 +1,107 @@
+# make demo | test | lint | contracts | bench | setup | clean: each does the set-up it needs.
+# Needs Python >= 3.11 with venv, git and make. Repeating a target costs seconds.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+TOOLS := scripts/toolchain
+PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
+CONTRACTS_PIP := .venv-contracts/bin/python -m pip --disable-pip-version-check --quiet
+export PATH := $(CURDIR)/$(TOOLS):$(PATH)
+
+.NOTPARALLEL:
+.PHONY: help setup setup-demo setup-lint demo test test-long lint contracts artefacts gas bench lock clean
+
+help:
+	@echo 'make demo       a pool, workers and a real job on this machine: demo-out/'
+	@echo 'make test       every test: Brownie, forge, pytest'
+	@echo 'make test-long  the same with forge'"'"'s night profile'
+	@echo 'make lint       style, types, imports, stale artefacts'
+	@echo 'make contracts  compile with Brownie and forge, compare, write the packaged artefacts'
+	@echo 'make gas        gas snapshot of the forge tests'
+	@echo 'make bench      every benchmark'
+	@echo 'make setup      all environments'
+	@echo 'make lock       write the Python locks again'
+	@echo 'make clean      remove what was built, keep the environments'
+
+# SET-UP: a stamp lives inside the environment it speaks for, and goes with it.
+
+setup-demo: .venv/.millpond-demo node_modules/.millpond-chain
+setup-lint: .venv/.millpond-dev node_modules/.millpond-all
+setup: setup-lint .venv-contracts/.millpond
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo 'Python >= 3.11 with its venv module is needed: apt-get install python3 python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.millpond-demo: requirements.lock pyproject.toml | .venv/bin/python
+	$(PIP) install --require-hashes --no-deps -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.millpond-dev: requirements-dev.lock .venv/.millpond-demo
+	$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
+	@touch $@
+
+.venv/.millpond-node: requirements-node.lock | .venv/bin/python
+	@find-node >/dev/null 2>&1 || $(PIP) install --require-hashes --no-deps -r requirements-node.lock
+	@touch $@
+
+node_modules/.millpond-chain: package-lock.json .venv/.millpond-node
+	install-npm chain
+	@touch $@
+
+node_modules/.millpond-all: package-lock.json .venv/.millpond-node
+	install-npm all
+	solc --version >/dev/null
+	@touch $@ node_modules/.millpond-chain
+
+# Brownie's compiled wheel crashes on this project's configuration: it is built as plain Python.
+# pip would take a compiled wheel it built before from its cache, so the cache is not used.
+.venv-contracts/.millpond: requirements-contracts.lock requirements-brownie.lock | .venv/bin/python
+	.venv/bin/python -m venv --clear .venv-contracts
+	$(CONTRACTS_PIP) install --require-hashes --no-deps -r requirements-contracts.lock
+	BROWNIE_LIB=1 BROWNIE_NOCOMPILE=1 $(CONTRACTS_PIP) wheel --no-cache-dir --no-deps --no-binary eth-brownie \
+		--require-hashes -r requirements-brownie.lock -w .venv-contracts/wheels
+	$(CONTRACTS_PIP) install --no-deps .venv-contracts/wheels/eth_brownie-*.whl
+	@touch $@
+
+# WORK
+
+demo: setup-demo
+	.venv/bin/python examples/demo.py --out demo-out
+
+test: setup
+	scripts/run_tests.sh
+
+test-long: setup
+	FOUNDRY_PROFILE=long scripts/run_tests.sh
+
+lint: setup-lint
+	scripts/run_lint.sh
+
+contracts: setup artefacts
+	brownie compile
+	.venv/bin/python scripts/export_artefacts.py --compare
+
+artefacts: setup-lint
+	forge build
+	.venv/bin/python scripts/export_artefacts.py
+
+gas: setup-lint
+	forge snapshot --no-match-test 'testFuzz|invariant' --snap tests/forge/gas.snapshot
+
+bench: setup-lint
+	@for benchmark in benchmarks/bench_*.py; do \
+		[ -e "$$benchmark" ] || continue; echo "== $$benchmark"; .venv/bin/python "$$benchmark"; done
+
+lock: setup-lint
+	$(PIP) install 'uv>=0.5'
+	$(TOOLS)/lock
+
+clean:
+	rm -rf build dist demo-out .millpond .pytest_cache
+	find . -name __pycache__ -type d -not -path './.venv*' -not -path './node_modules/*' -prune -exec rm -rf {} +

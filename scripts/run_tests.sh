@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Runs every test suite (`make test`), or those named: run_tests.sh [brownie] [forge] [pytest].
+# FOUNDRY_PROFILE=long (`make test-long`) makes forge's fuzzing and invariants longer.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+. scripts/toolchain/parts.sh
+export PATH="$PWD/scripts/toolchain:$PATH"
+export FOUNDRY_PROFILE=${FOUNDRY_PROFILE:-ci}
+export PYTHONDONTWRITEBYTECODE=1
+
+# forge exits 0 when it finds no test at all.
+run_forge() {
+    forge test | tee build/forge-tests.txt || return
+    grep -Eq 'Ran [0-9]+ test suites?.* [1-9][0-9]* tests passed, 0 failed' build/forge-tests.txt
+}
+
+mkdir -p build
+for suite in "${@:-brownie forge pytest}"; do
+    for name in $suite; do
+        case $name in
+            brownie) part brownie brownie test ;;
+            forge) part forge run_forge ;;
+            pytest) part pytest .venv/bin/python -m pytest -q --durations=10 ;;
+            *) echo "no test suite '$name': brownie, forge, pytest" >&2; exit 2 ;;
+        esac
+    done
+done
+parts_end tests
