@@ -3,6 +3,7 @@
     LaunchError
     ├── EngineUnavailableError     the container engine does not answer
     ├── EngineRefusedError         the engine answered with an error
+    ├── RuntimeVulnerableError     the engine's runtime has a known way out of containers
     ├── ImageMissingError          no such image here, and it cannot be pulled
     ├── RunnerStartError           the container started but its runner did not report
     ├── ContainerGoneError         the container is not there any more
@@ -29,6 +30,12 @@ class EngineRefusedError(LaunchError):
     """Fields: `status`, `reason`."""
 
     remedy_text = "Read the engine's message; `millpond-worker doctor` checks what the launcher needs."
+
+
+class RuntimeVulnerableError(LaunchError):
+    """Fields: `reason`."""
+
+    remedy_text = "Upgrade runc (1.1.12 or newer) and the NVIDIA container toolkit (1.17.8 or newer)."
 
 
 class ImageMissingError(LaunchError):

@@ -1,0 +1,244 @@
+"""The docker launcher: hardened containers through the Engine API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from millpond_worker.runner.bundle import write_bundle
+
+from .cold import ColdRun
+from .docker_check import findings_of, vulnerable_runtime
+from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, warm_config
+from .docker_engine import DockerEngine
+from .errors import ContainerGoneError, EngineUnavailableError, ImageMissingError, LaunchError, RunnerStartError, RuntimeVulnerableError
+from .port import (
+    DEFAULT_TIME_LIMIT_S,
+    Container,
+    ContainerSpec,
+    Finding,
+    Limits,
+    OnLog,
+    OwnedContainer,
+    TaskFrame,
+    TaskOutcome,
+    TaskStatus,
+    drop_log,
+)
+from .session import Listener, Session, greet
+from .spool import Room, owner_of, remove_tree, safe_name
+from .warm import WarmContainer
+
+START_TIMEOUT_S = 60.0
+GUEST_FOLDERS = ("/in", "/out")
+
+
+class DockerLauncher:
+    """Launches on the Docker engine at `address` (default: the environment's). `folder` holds sockets, inputs and outputs of leases.
+
+    `worker` labels every container, so that a restarted worker finds its own. Known-vulnerable container runtimes are refused unless
+    `is_old_runtime_allowed`.
+    """
+
+    kind = "docker"
+    isolation = 1
+
+    def __init__(self, worker: str, folder: Path, *, address: str | None = None, is_old_runtime_allowed: bool = False) -> None:
+        self._worker = worker
+        self._folder = folder / "docker"
+        self._engine = DockerEngine(address)
+        self._is_old_runtime_allowed = is_old_runtime_allowed
+        self._is_gated = False
+        self._warm: dict[str, WarmContainer] = {}
+
+    async def check(self) -> list[Finding]:
+        try:
+            return findings_of(await self._engine.version(), await self._engine.info())
+        except LaunchError as error:
+            return [Finding("fail", "docker", error.message, error.remedy)]
+
+    async def _gate(self) -> None:
+        if self._is_gated or self._is_old_runtime_allowed:
+            return
+        reason = vulnerable_runtime(await self._engine.version())
+        if reason:
+            raise RuntimeVulnerableError(reason, reason=reason)
+        self._is_gated = True
+
+    # IMAGES
+
+    async def pull(self, image: str) -> str:
+        try:
+            return await self.image_digest(image)
+        except ImageMissingError:
+            await self._engine.pull(image)
+            return await self.image_digest(image)
+
+    async def image_digest(self, image: str) -> str:
+        return (await self._image(image)).digest
+
+    async def _image(self, image: str) -> ImageFacts:
+        return image_facts(await self._engine.image(image))
+
+    # WARM
+
+    def _lease_folder(self, lease: str) -> Path:
+        return self._folder / safe_name(lease)
+
+    def _room(self, spec: ContainerSpec) -> Room:
+        room = Room(self._lease_folder(spec.lease), owner_of(spec.lease))
+        room.create()
+        room.add_inputs(room.inputs, spec.inputs)
+        return room
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        await self._gate()
+        image = await self._image(spec.image)
+        room = await asyncio.to_thread(self._room, spec)
+        listener = Listener(room.ctl, room.owner)
+        container_id = ""
+        try:
+            bundle = await asyncio.to_thread(write_bundle, self._folder)
+            config = warm_config(self._worker, spec, image, room, bundle)
+            container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
+            session = await self._boot(container_id, listener)
+            if session is None:
+                raise RunnerStartError(f"no runner in {spec.image}", image=spec.image, reason=await self._last_words(container_id))
+        except BaseException:
+            await self._discard(container_id, room)
+            raise
+        finally:
+            listener.close()
+        container = Container(container_id, spec.lease, image.digest, session.facts, spec.limits)
+        kill, autopsy = partial(self._engine.kill, container_id), partial(self._autopsy, container_id)
+        self._warm[container_id] = WarmContainer(container, session, room, GUEST_FOLDERS, kill, autopsy)
+        return container
+
+    async def _boot(self, container_id: str, listener: Listener) -> Session | None:
+        try:
+            await self._engine.start(container_id)
+        except EngineUnavailableError:
+            raise
+        except LaunchError as error:
+            raise RunnerStartError(f"the container does not start: {error.message}", image="", reason=error.message) from error
+        ended = asyncio.ensure_future(self._engine.wait(container_id))
+        try:
+            return await greet(listener, ended, START_TIMEOUT_S)
+        finally:
+            ended.cancel()
+
+    async def _last_words(self, container_id: str) -> str:
+        words = b""
+        async with self._engine.streams(container_id) as messages:
+            async for _, data in messages:
+                words += data
+        return words[-2000:].decode(errors="replace")
+
+    async def _discard(self, container_id: str, room: Room) -> None:
+        if container_id:
+            await asyncio.shield(self._engine.remove(container_id))
+        await asyncio.to_thread(room.remove)
+
+    def _find(self, container: Container) -> WarmContainer:
+        try:
+            return self._warm[container.id]
+        except KeyError:
+            raise ContainerGoneError("the container is not running here", container=container.id) from None
+
+    async def execute(self, container: Container, frame: TaskFrame, on_log: OnLog = drop_log) -> TaskOutcome:
+        return await self._find(container).execute(frame, on_log)
+
+    async def cancel(self, container: Container, task: str, attempt: int) -> None:
+        if container.id in self._warm:
+            await self._warm[container.id].session.cancel((task, attempt))
+
+    async def _autopsy(self, container_id: str) -> TaskStatus:
+        try:
+            state = (await self._engine.show(container_id))["State"]
+        except LaunchError:
+            return TaskStatus.LOST
+        return TaskStatus.OOM if state.get("OOMKilled") else TaskStatus.LOST
+
+    async def pause(self, container: Container) -> None:
+        warm = self._find(container)
+        warm.pause()
+        await self._engine.pause(container.id)
+
+    async def unpause(self, container: Container) -> None:
+        warm = self._find(container)
+        await self._engine.unpause(container.id)
+        warm.unpause()
+
+    async def stop(self, container: Container) -> None:
+        warm = self._warm.pop(container.id, None)
+        await self._engine.remove(container.id)
+        if warm is not None:
+            await warm.close()
+            await asyncio.to_thread(warm.room.remove)
+
+    # COLD
+
+    async def run_cold(
+        self, spec: ContainerSpec, command: Sequence[str], time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
+    ) -> TaskOutcome:
+        await self._gate()
+        image = await self._image(spec.image)
+        room = await asyncio.to_thread(self._room, spec)
+        container_id = ""
+        try:
+            config = cold_config(self._worker, spec, image, room, command)
+            container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
+            await self._engine.start(container_id)
+            run = ColdRun(self._engine, container_id, room, spec.limits, spec.task, spec.attempt)
+            return await run.finish(time_limit_s, on_log)
+        finally:
+            await self._discard(container_id, room)
+
+    async def adopt(self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log) -> TaskOutcome:
+        shown = await self._engine.show(owned.id)
+        room = Room(self._lease_folder(owned.lease), owner_of(owned.lease), shown["Config"]["Labels"][f"{PREFIX}.room"])
+        limits = Limits(int(shown["HostConfig"]["CpuQuota"]) // 100, int(shown["HostConfig"]["Memory"]) >> 20)
+        try:
+            run = ColdRun(self._engine, owned.id, room, limits, owned.task, owned.attempt)
+            return await run.finish(time_limit_s, on_log)
+        finally:
+            await self._discard(owned.id, room)
+
+    # OWNERSHIP
+
+    async def list_owned(self) -> list[OwnedContainer]:
+        found = await self._engine.list({f"{PREFIX}.worker": self._worker})
+        return [_owned(summary) for summary in found]
+
+    async def remove(self, owned: OwnedContainer) -> None:
+        warm = self._warm.pop(owned.id, None)
+        await self._engine.remove(owned.id)
+        if warm is not None:
+            await warm.close()
+            await asyncio.to_thread(warm.room.remove)
+
+    async def wipe(self, lease: str) -> None:
+        for summary in await self._engine.list({f"{PREFIX}.worker": self._worker, f"{PREFIX}.lease": lease}):
+            await self.remove(_owned(summary))
+        await asyncio.to_thread(remove_tree, self._lease_folder(lease))
+
+    async def close(self) -> None:
+        for warm in self._warm.values():
+            await warm.close()
+        self._warm.clear()
+        await self._engine.close()
+
+
+def _owned(summary: dict[str, object]) -> OwnedContainer:
+    labels = summary["Labels"]
+    assert isinstance(labels, dict)  # noqa: S101 - the engine's own type
+    return OwnedContainer(
+        id=str(summary["Id"]),
+        kind=str(labels.get(f"{PREFIX}.kind", "")),
+        lease=str(labels.get(f"{PREFIX}.lease", "")),
+        task=str(labels.get(f"{PREFIX}.task", "")),
+        attempt=int(labels.get(f"{PREFIX}.attempt", "0") or 0),
+        is_running=summary.get("State") in ("running", "paused"),
+    )

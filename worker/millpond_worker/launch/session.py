@@ -1,0 +1,203 @@
+"""The worker's end of a runner's socket: frames out, logs and results in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from millpond_worker.runner.guest.frames import PREFIX, PROTOCOL, FrameError, check_sizes, pack, parse_header
+
+from .port import CodeBundle, LogChunk, OnLog, RunnerFacts, TaskFrame
+from .spool import Owner
+
+SOCKET_NAME = "runner.sock"
+BUFFER_BYTES = 1 << 20
+TAIL_BYTES = 8 << 10
+MAX_PIECE = 1 << 20
+
+Key = tuple[str, int]
+Result = tuple[dict[str, Any], bytes]
+
+
+class Listener:
+    """A socket in a folder, for one runner to connect to. Paths of any length work: the folder is reached by descriptor."""
+
+    def __init__(self, folder: Path, owner: Owner) -> None:
+        self.path = folder / SOCKET_NAME
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._socket.bind(f"/proc/self/fd/{handle}/{SOCKET_NAME}")
+        finally:
+            os.close(handle)
+        self.path.chmod(0o600)
+        if owner.is_other:
+            os.chown(self.path, owner.uid, owner.gid)
+        self._socket.listen(1)
+
+    async def accept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connection, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+        return await asyncio.open_unix_connection(sock=connection, limit=BUFFER_BYTES)
+
+    def close(self) -> None:
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+
+
+class Pending:
+    """An attempt that was sent and has not come back."""
+
+    def __init__(self, on_log: OnLog) -> None:
+        self.result: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
+        self.on_log = on_log
+        self.tail = b""
+
+    def log(self, chunk: LogChunk) -> None:
+        self.tail = (self.tail + chunk.data)[-TAIL_BYTES:]
+        self.on_log(chunk)
+
+
+class Session:
+    """One runner. Results arrive as futures; `None` means that the runner is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, facts: RunnerFacts) -> None:
+        self.facts = facts
+        self._reader, self._writer = reader, writer
+        self._pending: dict[Key, Pending] = {}
+        self._codes: set[str] = set()
+        self._sending = asyncio.Lock()
+        self.is_open = True
+        self._task = asyncio.create_task(self._receive())
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    async def submit(self, frame: TaskFrame, folders: tuple[str, str], on_log: OnLog) -> Pending:
+        """Sends code the runner does not have yet, then the task."""
+        key = (frame.task, frame.attempt)
+        pending = self._pending[key] = Pending(on_log)
+        if not self.is_open:
+            self._lose()
+            return pending
+        digest = frame.code.digest
+        async with self._sending:
+            if digest not in self._codes:
+                self._codes.add(digest)
+                self._write(code_header(frame.code, digest), b"".join(frame.code.files.values()))
+            self._write(task_header(frame, digest, folders), frame.args)
+            try:
+                await self._writer.drain()
+            except ConnectionError:
+                self._lose()
+        return pending
+
+    async def cancel(self, key: Key) -> None:
+        if self.is_open and key in self._pending:
+            self._write({"kind": "cancel", "task": key[0], "attempt": key[1]}, b"")
+
+    def forget(self, key: Key) -> None:
+        self._pending.pop(key, None)
+
+    def _write(self, header: dict[str, Any], body: bytes) -> None:
+        self._writer.write(pack(header, len(body)))
+        for start in range(0, len(body), MAX_PIECE):
+            self._writer.write(body[start : start + MAX_PIECE] if len(body) > MAX_PIECE else body)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                header, body = await read_frame(self._reader)
+                self._handle(header, body)
+        except (EOFError, ConnectionError, FrameError, KeyError, TypeError):
+            self._lose()
+
+    def _handle(self, header: dict[str, Any], body: bytes) -> None:
+        pending = self._pending.get((header["task"], header["attempt"]))
+        if pending is None:
+            return
+        if header["kind"] == "log":
+            pending.log(LogChunk(header["task"], header["attempt"], str(header["stream"]), int(header["offset"]), body))
+        elif header["kind"] == "result":
+            del self._pending[header["task"], header["attempt"]]
+            if not pending.result.done():
+                pending.result.set_result((header, body))
+
+    def _lose(self) -> None:
+        self.is_open = False
+        for pending in self._pending.values():
+            if not pending.result.done():
+                pending.result.set_result(None)
+        self._pending.clear()
+
+    async def close(self) -> None:
+        """Lets the runner go: it reads the end of the stream and exits."""
+        self._task.cancel()
+        self._lose()
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except ConnectionError:
+            return
+
+
+def code_header(code: CodeBundle, digest: str) -> dict[str, Any]:
+    """Header of a code frame; the files follow in the same order."""
+    files = [[path, len(body)] for path, body in code.files.items()]
+    return {"kind": "code", "digest": digest, "main": code.main, "files": files}
+
+
+def task_header(frame: TaskFrame, digest: str, folders: tuple[str, str]) -> dict[str, Any]:
+    """Header of a task frame."""
+    return {
+        "kind": "task",
+        "task": frame.task,
+        "attempt": frame.attempt,
+        "digest": digest,
+        "entry": frame.entry,
+        "limit_s": frame.time_limit_s,
+        "max_result": frame.max_result_bytes,
+        "max_log": frame.max_log_bytes,
+        "input": folders[0],
+        "output": folders[1],
+    }
+
+
+async def read_frame(reader: asyncio.StreamReader) -> Result:
+    """The next frame. Raises EOFError, FrameError."""
+    header_bytes, body_bytes = PREFIX.unpack(await reader.readexactly(PREFIX.size))
+    check_sizes(header_bytes, body_bytes)
+    header = parse_header(await reader.readexactly(header_bytes))
+    return header, await reader.readexactly(body_bytes)
+
+
+async def greet(listener: Listener, ended: asyncio.Future[Any], timeout_s: float) -> Session | None:
+    """Waits for the runner's first frame; `None` when its process ended or the time is over before it comes."""
+    accepting = asyncio.ensure_future(_first_frame(listener))
+    await asyncio.wait({accepting, ended}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    if not accepting.done():
+        accepting.cancel()
+        return None
+    try:
+        reader, writer, header = accepting.result()
+    except (EOFError, ConnectionError, FrameError):
+        return None
+    return Session(reader, writer, facts_of(header))
+
+
+async def _first_frame(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, dict[str, Any]]:
+    reader, writer = await listener.accept()
+    header, _ = await read_frame(reader)
+    if header["kind"] != "hello" or header.get("protocol") != PROTOCOL:
+        raise FrameError("the runner speaks another protocol")
+    return reader, writer, header
+
+
+def facts_of(header: dict[str, Any]) -> RunnerFacts:
+    """Facts from a hello frame."""
+    major, minor, micro = (int(part) for part in header["python"])
+    return RunnerFacts((major, minor, micro), bool(header["numpy"]), int(header["pid"]), int(header["protocol"]))
