@@ -92,7 +92,6 @@ interface IEscrow {
     error EscrowOfferNotRequested(bytes32 offer, bytes32 requested);
     error EscrowBadTerms(bytes32 term, uint256 value, uint256 bound);
     error EscrowBadRequestSignature(address renter);
-    error EscrowLeaseExists(bytes32 lease);
     error EscrowLeaseUnknown(bytes32 lease);
     error EscrowLeaseSettled(bytes32 lease);
     error EscrowLeaseStopped(bytes32 lease);
