@@ -26,7 +26,7 @@ from .errors import InputError
 VERSION = 1
 ALIGNMENT = 16
 MAX_PLAIN_INT = 2**53 - 1
-DTYPES = frozenset("|b1 |i1 |u1 <i2 <i4 <i8 <u2 <u4 <u8 <f2 <f4 <f8 <c8 <c16".split())
+DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
 _ITEM_BYTES = {dtype: int(dtype[2:]) for dtype in DTYPES}
 _LENGTH = struct.Struct("<I")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -40,7 +40,9 @@ Readable = Union[bytes, bytearray, memoryview]
 class ValueCodecError(InputError):
     """A value that cannot be sent, or bytes that are no value. Fields differ by message."""
 
-    remedy_text = "Pass plain values: None, bool, int, float, str, bytes, list, tuple, dict, and NumPy arrays of numbers."
+    remedy_text = (
+        "Pass plain values: None, bool, int, float, str, bytes, list, tuple, dict, and NumPy arrays of numbers."
+    )
 
 
 class Budget(NamedTuple):
@@ -263,7 +265,9 @@ def _read_array(decoder: _Decoder, tree: List[Any], _depth: int) -> Any:
         _fail("the header has a malformed array")
     raw = decoder.buffer(index)
     if math.prod(shape) * _ITEM_BYTES[dtype] != len(raw):
-        _fail("an array's shape does not fit its buffer", expected=math.prod(shape) * _ITEM_BYTES[dtype], actual=len(raw))
+        _fail(
+            "an array's shape does not fit its buffer", expected=math.prod(shape) * _ITEM_BYTES[dtype], actual=len(raw)
+        )
     try:
         return _numpy().frombuffer(raw, dtype=dtype).reshape(shape)
     except ValueError as error:
@@ -297,16 +301,18 @@ _READERS: Dict[str, Callable[[_Decoder, List[Any], int], Any]] = {
 
 
 def _shape(tree: List[Any], *kinds: type) -> None:
-    if len(tree) != len(kinds) + 1 or any(type(item) is not kind for item, kind in zip(tree[1:], kinds)):  # noqa: B905
+    if len(tree) != len(kinds) + 1 or any(type(item) is not kind for item, kind in zip(tree[1:], kinds)):
         _fail("the header has a malformed entry", tag=tree[0])
 
 
 def _numpy() -> Any:
     try:
-        import numpy
+        import numpy as np
     except ImportError as error:
-        raise ValueCodecError("the value holds NumPy arrays", remedy="Install numpy where the value is read.") from error
-    return numpy
+        raise ValueCodecError(
+            "the value holds NumPy arrays", remedy="Install numpy where the value is read."
+        ) from error
+    return np
 
 
 def _plain_int(text: str) -> int:
@@ -345,7 +351,12 @@ def _parse_header(text: bytes) -> Tuple[List[int], Any]:
             _JSON.encode(header).encode()
     except (ValueError, RecursionError) as error:
         raise ValueCodecError("the header is no JSON", reason=type(error).__name__) from error
-    if type(header) is not dict or list(header) != ["v", "n", "x"] or header["v"] != VERSION or type(header["n"]) is not list:
+    if (
+        type(header) is not dict
+        or list(header) != ["v", "n", "x"]
+        or header["v"] != VERSION
+        or type(header["n"]) is not list
+    ):
         _fail("the header is no value header of this version", version=VERSION)
     if not all(type(length) is int and length >= 0 for length in header["n"]):
         _fail("the header has a malformed buffer length")

@@ -1,11 +1,11 @@
 """Errors of devices and slices.
 
-    ConfigError
-    ├── DeviceDriverError        the driver is missing or answers with an error
-    └── DeviceUnknownError       no device with this uuid on this machine
-    InputError
-    ├── SliceShapeError          a slice's share, memory or mode makes no sense
-    └── SliceOverflowError       the device has not that much share or memory left
+ConfigError
+├── DeviceDriverError        the driver is missing or answers with an error
+└── DeviceUnknownError       no device with this uuid on this machine
+InputError
+├── SliceShapeError          a slice's share, memory or mode makes no sense
+└── SliceOverflowError       the device has not that much share or memory left
 """
 
 from __future__ import annotations

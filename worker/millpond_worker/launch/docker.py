@@ -6,14 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from millpond.protocol.errors import LaunchError
 from millpond_worker.runner.bundle import write_bundle
 
 from .cold import ColdRun
 from .docker_check import findings_of, vulnerable_runtime
 from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, warm_config
 from .docker_engine import DockerEngine
-from .errors import ContainerGoneError, EngineUnavailableError, ImageMissingError, LaunchError, RunnerStartError, RuntimeVulnerableError
+from .errors import (
+    ContainerGoneError,
+    EngineUnavailableError,
+    ImageMissingError,
+    RunnerStartError,
+    RuntimeVulnerableError,
+)
 from .port import (
     DEFAULT_TIME_LIMIT_S,
     Container,
@@ -45,7 +53,9 @@ class DockerLauncher:
     kind = "docker"
     isolation = 1
 
-    def __init__(self, worker: str, folder: Path, *, address: str | None = None, is_old_runtime_allowed: bool = False) -> None:
+    def __init__(
+        self, worker: str, folder: Path, *, address: str | None = None, is_old_runtime_allowed: bool = False
+    ) -> None:
         self._worker = worker
         self._folder = folder / "docker"
         self._engine = DockerEngine(address)
@@ -105,7 +115,9 @@ class DockerLauncher:
             container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
             session = await self._boot(container_id, listener)
             if session is None:
-                raise RunnerStartError(f"no runner in {spec.image}", image=spec.image, reason=await self._last_words(container_id))
+                raise RunnerStartError(
+                    f"no runner in {spec.image}", image=spec.image, reason=await self._last_words(container_id)
+                )
         except BaseException:
             await self._discard(container_id, room)
             raise
@@ -122,7 +134,9 @@ class DockerLauncher:
         except EngineUnavailableError:
             raise
         except LaunchError as error:
-            raise RunnerStartError(f"the container does not start: {error.message}", image="", reason=error.message) from error
+            raise RunnerStartError(
+                f"the container does not start: {error.message}", image="", reason=error.message
+            ) from error
         ended = asyncio.ensure_future(self._engine.wait(container_id))
         try:
             return await greet(listener, ended, START_TIMEOUT_S)
@@ -181,7 +195,11 @@ class DockerLauncher:
     # COLD
 
     async def run_cold(
-        self, spec: ContainerSpec, command: Sequence[str], time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
+        self,
+        spec: ContainerSpec,
+        command: Sequence[str],
+        time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+        on_log: OnLog = drop_log,
     ) -> TaskOutcome:
         await self._gate()
         image = await self._image(spec.image)
@@ -196,7 +214,9 @@ class DockerLauncher:
         finally:
             await self._discard(container_id, room)
 
-    async def adopt(self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log) -> TaskOutcome:
+    async def adopt(
+        self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
+    ) -> TaskOutcome:
         shown = await self._engine.show(owned.id)
         room = Room(self._lease_folder(owned.lease), owner_of(owned.lease), shown["Config"]["Labels"][f"{PREFIX}.room"])
         limits = Limits(int(shown["HostConfig"]["CpuQuota"]) // 100, int(shown["HostConfig"]["Memory"]) >> 20)
@@ -231,9 +251,8 @@ class DockerLauncher:
         await self._engine.close()
 
 
-def _owned(summary: dict[str, object]) -> OwnedContainer:
-    labels = summary["Labels"]
-    assert isinstance(labels, dict)  # noqa: S101 - the engine's own type
+def _owned(summary: dict[str, Any]) -> OwnedContainer:
+    labels: dict[str, str] = summary["Labels"]
     return OwnedContainer(
         id=str(summary["Id"]),
         kind=str(labels.get(f"{PREFIX}.kind", "")),

@@ -38,13 +38,19 @@ def findings_of(version: Mapping[str, Any], info: Mapping[str, Any]) -> list[Fin
     reason = vulnerable_runtime(version)
     if reason:
         found.append(Finding("fail", "runtime", reason, "Upgrade the container runtime, or allow it by hand."))
-    for name in REQUIRED_LIMITS:
-        if not info.get(name):
-            found.append(Finding("fail", "limits", f"the kernel does not enforce {name}", "Enable the cgroup controller."))
+    found += [
+        Finding("fail", "limits", f"the kernel does not enforce {name}", "Enable the cgroup controller.")
+        for name in REQUIRED_LIMITS
+        if not info.get(name)
+    ]
     if not info.get("SwapLimit", True):
         found.append(Finding("warn", "limits", "swap is not limited", "Boot with swapaccount=1, or turn swap off."))
     if not any("seccomp" in option for option in info.get("SecurityOptions") or ()):
-        found.append(Finding("fail", "seccomp", "Docker runs without seccomp", "Start the engine with its default profile."))
+        found.append(
+            Finding("fail", "seccomp", "Docker runs without seccomp", "Start the engine with its default profile.")
+        )
     if numbers(str(version.get("Version"))) < CDI_ENGINE:
-        found.append(Finding("warn", "gpu", "this Docker has no CDI: it cannot give GPUs to containers", "Upgrade to Docker 25."))
+        found.append(
+            Finding("warn", "gpu", "this Docker has no CDI: it cannot give GPUs to containers", "Upgrade to Docker 25.")
+        )
     return found

@@ -17,7 +17,7 @@ from .spool import Owner, Room
 
 SCRUBBED = re.compile(r"(LD_|NVIDIA_|PYTHON|CUDA_MPS_|DOCKER_|MILLPOND_)")
 CTL_PATH = "/run/millpond"
-CODE_FOLDER = "/tmp/.millpond"  # noqa: S108 - the container's own tmpfs
+CODE_FOLDER = "/tmp/.millpond"
 CPU_PERIOD_US = 100_000
 MIN_QUOTA_US = 1_000
 MIB = 1 << 20
@@ -71,11 +71,17 @@ def base_environment(limits: Limits) -> dict[str, str]:
     """Home in /tmp, and as many threads for numerical libraries as there are cores: more would only be throttled."""
     threads = str(max(1, math.ceil(limits.cpu_milli / 1000)))
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {"HOME": "/tmp", "LANG": "C.UTF-8"} | dict.fromkeys(names, threads)  # noqa: S108
+    return {"HOME": "/tmp", "LANG": "C.UTF-8"} | dict.fromkeys(names, threads)
 
 
 def _mount(source: Path, target: str, is_read_only: bool) -> dict[str, Any]:
-    return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": is_read_only, "BindOptions": {"Propagation": "rprivate"}}
+    return {
+        "Type": "bind",
+        "Source": str(source),
+        "Target": target,
+        "ReadOnly": is_read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }
 
 
 def mounts(room: Room, bundle: Path | None) -> list[dict[str, Any]]:
@@ -89,8 +95,8 @@ def mounts(room: Room, bundle: Path | None) -> list[dict[str, Any]]:
 def tmpfs(limits: Limits, image: ImageFacts) -> dict[str, str]:
     """A private /tmp of fixed size and inodes. Volumes an image declares become empty ones, so that nothing is left on the host."""
     common = "rw,nosuid,nodev,mode=1777"
-    found = {path: f"{common},noexec,size=1m,nr_inodes=64" for path in image.volumes}
-    return found | {"/tmp": f"{common},exec,size={limits.tmp_mib}m,nr_inodes={limits.tmp_mib * 256 + 1024}"}  # noqa: S108
+    found = dict.fromkeys(image.volumes, f"{common},noexec,size=1m,nr_inodes=64")
+    return found | {"/tmp": f"{common},exec,size={limits.tmp_mib}m,nr_inodes={limits.tmp_mib * 256 + 1024}"}
 
 
 def host_config(spec: ContainerSpec, image: ImageFacts, room: Room, bundle: Path | None) -> dict[str, Any]:
@@ -113,7 +119,11 @@ def host_config(spec: ContainerSpec, image: ImageFacts, room: Room, bundle: Path
         "ShmSize": max(1, limits.tmp_mib) * MIB,
         "Tmpfs": tmpfs(limits, image),
         "Mounts": mounts(room, bundle),
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, _file_size(limits), {"Name": "nofile", "Soft": 4096, "Hard": 4096}],
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            _file_size(limits),
+            {"Name": "nofile", "Soft": 4096, "Hard": 4096},
+        ],
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "1"}},
     }
@@ -147,10 +157,16 @@ def _common(
 def warm_config(worker: str, spec: ContainerSpec, image: ImageFacts, room: Room, bundle: Path) -> dict[str, Any]:
     """A container that runs the runner."""
     command = ["python3", "-I", "-X", "utf8", f"{GUEST_PATH}/start.py", f"{CTL_PATH}/runner.sock", CODE_FOLDER]
-    return _common(worker, "warm", spec, image, room, room.owner, bundle) | {"Entrypoint": command, "Cmd": [], "WorkingDir": "/tmp"}  # noqa: S108
+    return _common(worker, "warm", spec, image, room, room.owner, bundle) | {
+        "Entrypoint": command,
+        "Cmd": [],
+        "WorkingDir": "/tmp",
+    }
 
 
-def cold_config(worker: str, spec: ContainerSpec, image: ImageFacts, room: Room, command: Sequence[str]) -> dict[str, Any]:
+def cold_config(
+    worker: str, spec: ContainerSpec, image: ImageFacts, room: Room, command: Sequence[str]
+) -> dict[str, Any]:
     """A container that runs one command of its image, or what the image itself runs."""
     chosen: dict[str, Any] = {"Cmd": list(command)} if command else {}
     return _common(worker, "cold", spec, image, room, room.owner, None) | chosen

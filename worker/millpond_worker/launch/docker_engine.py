@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,9 +13,11 @@ from .errors import ContainerGoneError, EngineRefusedError, EngineUnavailableErr
 if TYPE_CHECKING:
     from aiodocker import Docker
     from aiodocker.containers import DockerContainer
+    from aiohttp import StreamReader
 
 CALL_TIMEOUT_S = 30.0
 PULL_TIMEOUT_S = 1800.0
+STREAM_HEADER = struct.Struct(">B3xI")
 NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
 T = TypeVar("T")
 
@@ -24,7 +27,10 @@ def _load() -> type[Docker]:
         from aiodocker import Docker
     except ImportError as error:
         raise EngineUnavailableError(
-            "the docker launcher needs aiodocker", remedy="Install it: pip install 'millpond[worker]'.", engine="docker", address=""
+            "the docker launcher needs aiodocker",
+            remedy="Install it: pip install 'millpond[worker]'.",
+            engine="docker",
+            address="",
         ) from error
     return Docker
 
@@ -57,20 +63,22 @@ class DockerEngine:
         except DockerError as error:
             if error.status >= 900:
                 raise self._unavailable(error) from error
-            raise EngineRefusedError(f"Docker refused: {error.message}", status=error.status, reason=error.message) from error
+            raise EngineRefusedError(
+                f"Docker refused: {error.message}", status=error.status, reason=error.message
+            ) from error
         except (ClientError, OSError, TimeoutError) as error:
             raise self._unavailable(error) from error
 
     async def version(self) -> dict[str, Any]:
-        return await self._call(lambda docker: docker.version())
+        return dict(await self._call(lambda docker: docker.version()))
 
     async def info(self) -> dict[str, Any]:
-        return await self._call(lambda docker: docker.system.info())
+        return dict(await self._call(lambda docker: docker.system.info()))
 
     async def image(self, name: str) -> dict[str, Any]:
         """Raises `ImageMissingError`."""
         try:
-            return await self._call(lambda docker: docker.images.inspect(name))
+            return dict(await self._call(lambda docker: docker.images.inspect(name)))
         except EngineRefusedError as error:
             raise ImageMissingError(f"the image {name} is not here", image=name) from error
 
@@ -79,7 +87,9 @@ class DockerEngine:
         try:
             await self._call(lambda docker: docker.images.pull(name, timeout=PULL_TIMEOUT_S), PULL_TIMEOUT_S)
         except EngineRefusedError as error:
-            raise ImageMissingError(f"the image {name} cannot be pulled: {error.fields['reason']}", image=name) from error
+            raise ImageMissingError(
+                f"the image {name} cannot be pulled: {error.fields['reason']}", image=name
+            ) from error
 
     async def create(self, config: dict[str, Any], name: str) -> str:
         container = await self._call(lambda docker: docker.containers.create(config, name=name))
@@ -93,7 +103,9 @@ class DockerEngine:
 
     async def wait(self, container: str) -> int:
         """The exit code, once it has ended."""
-        found = await self._call(lambda docker: self._container(docker, container).wait(timeout=None), 10 * 365 * 86400.0)
+        found = await self._call(
+            lambda docker: self._container(docker, container).wait(timeout=None), 10 * 365 * 86400.0
+        )
         return int(found["StatusCode"])
 
     async def show(self, container: str) -> dict[str, Any]:
@@ -135,11 +147,12 @@ class DockerEngine:
     @asynccontextmanager
     async def streams(self, container: str) -> AsyncIterator[AsyncIterator[tuple[str, bytes]]]:
         """What the container writes, from its first byte on: (stream, bytes)."""
-        stream = self._container(self._docker(), container).attach(stdout=True, stderr=True, logs=True)
-        try:
-            yield _messages(stream)
-        finally:
-            await stream.close()
+        from aiohttp import ClientTimeout
+
+        wanted = {"stdout": True, "stderr": True, "follow": True}
+        timeout = ClientTimeout(total=None, sock_connect=CALL_TIMEOUT_S)
+        async with self._docker()._query(f"containers/{container}/logs", params=wanted, timeout=timeout) as response:
+            yield _messages(response.content)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -147,6 +160,11 @@ class DockerEngine:
             self._client = None
 
 
-async def _messages(stream: Any) -> AsyncIterator[tuple[str, bytes]]:
-    while (message := await stream.read_out()) is not None:
-        yield ("stderr" if message.stream == 2 else "stdout"), message.data
+async def _messages(content: StreamReader) -> AsyncIterator[tuple[str, bytes]]:
+    """Takes Docker's multiplexed stream apart: one byte of stream, three of nothing, four of length, then the bytes."""
+    while True:
+        try:
+            stream, length = STREAM_HEADER.unpack(await content.readexactly(STREAM_HEADER.size))
+            yield ("stderr" if stream == 2 else "stdout"), await content.readexactly(length)
+        except asyncio.IncompleteReadError:
+            return

@@ -1,18 +1,18 @@
 """Errors of launchers.
 
-    LaunchError
-    ├── EngineUnavailableError     the container engine does not answer
-    ├── EngineRefusedError         the engine answered with an error
-    ├── RuntimeVulnerableError     the engine's runtime has a known way out of containers
-    ├── ImageMissingError          no such image here, and it cannot be pulled
-    ├── RunnerStartError           the container started but its runner did not report
-    ├── ContainerGoneError         the container is not there any more
-    ├── RenterNotAllowedError      this launcher refuses strangers
-    ├── TaskOutOfMemoryError       the task was killed at its memory limit
-    ├── TaskTimeoutError           the task ran over its time limit
-    ├── TaskLostError              the container ended under the task
-    ├── TaskCancelledError         the task was cancelled
-    └── OutputTooLargeError        the task wrote too much, or other than regular files
+LaunchError
+├── EngineUnavailableError     the container engine does not answer
+├── EngineRefusedError         the engine answered with an error
+├── RuntimeVulnerableError     the engine's runtime has a known way out of containers
+├── ImageMissingError          no such image here, and it cannot be pulled
+├── RunnerStartError           the container started but its runner did not report
+├── ContainerGoneError         the container is not there any more
+├── RenterNotAllowedError      this launcher refuses strangers
+├── TaskOutOfMemoryError       the task was killed at its memory limit
+├── TaskTimeoutError           the task ran over its time limit
+├── TaskLostError              the container ended under the task
+├── TaskCancelledError         the task was cancelled
+└── OutputTooLargeError        the task wrote too much, or other than regular files
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class RuntimeVulnerableError(LaunchError):
 class ImageMissingError(LaunchError):
     """Fields: `image`."""
 
-    remedy_text = "Check the image's name and registry, or load it with `docker pull`, `docker load` or `docker import`."
+    remedy_text = (
+        "Check the image's name and registry, or load it with `docker pull`, `docker load` or `docker import`."
+    )
 
 
 class RunnerStartError(LaunchError):
@@ -59,7 +61,9 @@ class ContainerGoneError(LaunchError):
 class RenterNotAllowedError(LaunchError):
     """Fields: `renter`."""
 
-    remedy_text = "The process launcher is for development: add the renter to its allow-list, or use the docker launcher."
+    remedy_text = (
+        "The process launcher is for development: add the renter to its allow-list, or use the docker launcher."
+    )
 
 
 class TaskOutOfMemoryError(LaunchError):
@@ -89,4 +93,6 @@ class TaskCancelledError(LaunchError):
 class OutputTooLargeError(LaunchError):
     """Fields: `task`, `limit_mib`."""
 
-    remedy_text = "Write less, and only regular files, to the folder named by MILLPOND_OUT, or ask for a larger output limit."
+    remedy_text = (
+        "Write less, and only regular files, to the folder named by MILLPOND_OUT, or ask for a larger output limit."
+    )

@@ -82,5 +82,7 @@ def error_of(outcome: TaskOutcome) -> LaunchError | TaskError | None:
     failure = outcome.failure or TaskFailure("TaskError", f"the task ended with exit code {outcome.exit_code}")
     if outcome.status is TaskStatus.FAILED:
         remedy = "Read the traceback: the task's own code raised this."
-        return TaskError(f"{failure.type}: {failure.message}", remedy=remedy, task=outcome.task, traceback=failure.traceback)
+        return TaskError(
+            f"{failure.type}: {failure.message}", remedy=remedy, task=outcome.task, traceback=failure.traceback
+        )
     return _ERRORS[outcome.status](failure.message, task=outcome.task)

@@ -225,12 +225,18 @@ class Launcher(Protocol):
         ...
 
     async def run_cold(
-        self, spec: ContainerSpec, command: Sequence[str], time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
+        self,
+        spec: ContainerSpec,
+        command: Sequence[str],
+        time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+        on_log: OnLog = drop_log,
     ) -> TaskOutcome:
         """Runs one command in its own container, /in and /out mounted, to the end. An empty command runs the image's own."""
         ...
 
-    async def adopt(self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log) -> TaskOutcome:
+    async def adopt(
+        self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
+    ) -> TaskOutcome:
         """Waits for a cold container that outlived the worker's last run. Raises `ContainerGoneError` when there is none."""
         ...
 

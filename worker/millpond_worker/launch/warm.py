@@ -39,7 +39,9 @@ class WarmContainer:
     async def execute(self, frame: TaskFrame, on_log: OnLog) -> TaskOutcome:
         """See `Launcher.execute`."""
         attempt = f"{safe_name(frame.task)}-{frame.attempt}"
-        await asyncio.to_thread(self.room.open_task, attempt, frame.inputs) if frame.inputs else self.room.open_task(attempt, {})
+        await asyncio.to_thread(self.room.open_task, attempt, frame.inputs) if frame.inputs else self.room.open_task(
+            attempt, {}
+        )
         self._budget_s += frame.time_limit_s
         try:
             pending = await self.session.submit(frame, self._folders(attempt, frame), on_log)
@@ -116,7 +118,9 @@ class WarmContainer:
 
     async def _lost(self, frame: TaskFrame, pending: Pending) -> TaskOutcome:
         if self._breach is not None:
-            return TaskOutcome(frame.task, frame.attempt, TaskStatus.OUTPUT, failure=self._breach, log_tail=pending.tail)
+            return TaskOutcome(
+                frame.task, frame.attempt, TaskStatus.OUTPUT, failure=self._breach, log_tail=pending.tail
+            )
         status = await self._autopsy()
         failure = failure_of(status, self.container.limits, frame.time_limit_s)
         return TaskOutcome(frame.task, frame.attempt, status, failure=failure, log_tail=pending.tail)
@@ -126,4 +130,3 @@ class WarmContainer:
         if self._watching is not None:
             self._watching.cancel()
         await self.session.close()
-

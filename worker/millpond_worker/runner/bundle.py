@@ -1,9 +1,9 @@
 """The folder that is mounted read-only into every warm container: the runner and the very files of the value codec it shares.
 
-    <folder>/start.py                          entry: python3 -I start.py <socket> <code folder>
-    <folder>/lib/millpond_runner/*.py          the guest package
-    <folder>/lib/millpond/__init__.py          runner/shim.py
-    <folder>/lib/millpond/protocol/*.py        errors.py and values.py of the SDK
+<folder>/start.py                          entry: python3 -I start.py <socket> <code folder>
+<folder>/lib/millpond_runner/*.py          the guest package
+<folder>/lib/millpond/__init__.py          runner/shim.py
+<folder>/lib/millpond/protocol/*.py        errors.py and values.py of the SDK
 """
 
 from __future__ import annotations

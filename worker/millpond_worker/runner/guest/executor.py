@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import os
 import resource
 import signal
@@ -33,7 +34,7 @@ def become_executor(channel: socket.socket, stdout: int, stderr: int) -> None:
     for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
         os.dup2(source, target)
     _close_others(channel.fileno())
-    sys.stdin, sys.stdout, sys.stderr = open(0), _line_writer(1), _line_writer(2)
+    sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.FileIO(0)), _line_writer(1), _line_writer(2)
     channel.setblocking(True)
 
 
@@ -133,7 +134,8 @@ def _check_result(pieces: Sequence[Any], bound: int) -> None:
     size = sum(len(piece) for piece in pieces)
     if size > bound:
         raise ValueError(
-            "the result has %d bytes, more than the %d allowed: write it to the folder named by MILLPOND_OUT" % (size, bound)
+            "the result has %d bytes, more than the %d allowed: write it to the folder named by MILLPOND_OUT"
+            % (size, bound)
         )
 
 

@@ -1,9 +1,9 @@
 """Frames between worker, runner and executor: u32 header length, u32 body length, JSON header, body.
 
-    worker -> runner    code {digest, main, files: [[path, bytes]...]} + files;  cancel {task, attempt}
-                        task {task, attempt, digest, entry, limit_s, max_result, max_log, input, output} + encoded arguments
-    runner -> worker    hello {protocol, python, numpy, pid};  log {task, attempt, stream, offset} + bytes
-                        result {task, attempt, status, error, exit_code, queued_s, run_s, cpu_s, rss, log_bytes} + encoded value
+worker -> runner    code {digest, main, files: [[path, bytes]...]} + files;  cancel {task, attempt}
+                    task {task, attempt, digest, entry, limit_s, max_result, max_log, input, output} + encoded arguments
+runner -> worker    hello {protocol, python, numpy, pid};  log {task, attempt, stream, offset} + bytes
+                    result {task, attempt, status, error, exit_code, queued_s, run_s, cpu_s, rss, log_bytes} + encoded value
 """
 
 from __future__ import annotations

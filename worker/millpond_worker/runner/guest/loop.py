@@ -165,7 +165,9 @@ class Runner:
             task = self._queue.popleft()
             code = self._codes.get(task.header["digest"])
             if code is None:
-                self._report(task, {"status": "failed", "error": ["CodeError", "the code could not be stored in /tmp", ""]})
+                self._report(
+                    task, {"status": "failed", "error": ["CodeError", "the code could not be stored in /tmp", ""]}
+                )
                 continue
             self._start(task, code)
 
@@ -234,7 +236,7 @@ class Runner:
         for header, body in frames:
             self._flush_logs(child)
             if self._task is not None:
-                self._finish(header, body)
+                self._finish(header, bytes(body))
 
     def _reap(self) -> None:
         try:
@@ -256,7 +258,7 @@ class Runner:
         child.status = status
         self._flush_logs(child)
         for header, body in child.last_frames():
-            self._finish(header, body)
+            self._finish(header, bytes(body))
         if self._task is not None:
             self._finish(self._obituary(child, self._task), b"")
         self._forget(child)
