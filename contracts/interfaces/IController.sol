@@ -2,9 +2,13 @@
 pragma solidity 0.8.30;
 
 import {Offer, Request} from "../types/Signed.sol";
+import {IDevices} from "./IDevices.sol";
+import {IEscrow} from "./IEscrow.sol";
+import {IProvisionTerms} from "./IProvisionTerms.sol";
+import {IStaking} from "./IStaking.sol";
 
 /// @title One pool: rules of entry, services, offers and requests that become leases, fee, metadata. Holds no money.
-interface IController {
+interface IController is IProvisionTerms {
     /// @notice A pool's rules, fixed when it is made.
     struct PoolParams {
         address token;
@@ -30,16 +34,27 @@ interface IController {
         Released
     }
 
+    /// @notice What the pool keeps of a lease; its money is in `IEscrow.leaseAccount`. Times are Unix seconds, zero for never.
+    /// `stint` names the device's stay in the pool; the last two fields are written by the provider's first demand.
     struct Lease {
         bytes32 device;
         uint16 share;
         uint32 memoryMiB;
-        uint32 notice;
+        uint24 notice;
         LeaseStatus status;
-        uint40 noticeEndsAt;
-        uint40 demandedAt;
+        uint32 noticeEndsAt;
+        uint32 closedAt;
         uint96 exposure;
+        uint16 stint;
+        uint40 demandedAt;
         uint128 collectedAtDemand;
+    }
+
+    enum CloseReason {
+        Renter,
+        Provider,
+        End,
+        Unpaid
     }
 
     struct Service {
@@ -48,12 +63,25 @@ interface IController {
         string uri;
     }
 
-    event LeaseOpened(bytes32 indexed lease, bytes32 indexed device, address indexed renter, bytes32 offer, bytes32 request, uint256 openedAt, uint256 endsAt, uint256 pricePerSecond, uint256 exposure, Offer terms);
+    event LeaseOpened(
+        bytes32 indexed lease,
+        bytes32 indexed device,
+        address indexed renter,
+        bytes32 offer,
+        bytes32 request,
+        uint256 openedAt,
+        uint256 endsAt,
+        uint256 pricePerSecond,
+        uint256 exposure,
+        Offer terms
+    );
     event LeaseNoticed(bytes32 indexed lease, uint256 endsAt);
     event PaymentDemanded(bytes32 indexed lease, uint256 collected, uint256 answerBy);
-    event LeaseClosed(bytes32 indexed lease, address indexed by, uint8 reason, uint256 at);
+    event LeaseClosed(bytes32 indexed lease, address indexed by, CloseReason reason, uint256 at);
     event ExposureReleased(bytes32 indexed lease, uint256 amount);
-    event ServiceAnnounced(address indexed provider, bytes32 indexed kind, string uri, bytes32 digest, uint256 expiresAt);
+    event ServiceAnnounced(
+        address indexed provider, bytes32 indexed kind, string uri, bytes32 digest, uint256 expiresAt
+    );
     event ServiceWithdrawn(address indexed provider, bytes32 indexed kind);
     event MetadataSet(bytes32 digest, string uri);
     event NodeChanged(address indexed previous, address indexed node);
@@ -69,7 +97,6 @@ interface IController {
     error ControllerPausedRecently(uint256 notBefore, uint256 time);
     error ControllerNotPaused();
     error ControllerProvisionBelow(uint256 unreserved, uint256 least);
-    error ControllerNotDevices(address caller, address devices);
     error ControllerWrongController(address actual, address expected);
     error ControllerOfferExpired(uint256 deadline, uint256 time);
     error ControllerOfferTooFar(uint256 deadline, uint256 latest);
@@ -97,49 +124,101 @@ interface IController {
     error ControllerWindowOpen(uint256 endsAt, uint256 time);
     error ControllerTtlOutside(uint256 ttl, uint256 longest);
     error ControllerTextTooLong(uint256 length, uint256 most);
+    error ControllerServiceUnknown(address provider, bytes32 kind);
+
+    /// @notice Sets the node of a new clone, once; the factory calls it in the transaction that makes the clone.
+    function initialize(address node) external;
 
     /* LEASES */
-    /// @notice Opens a lease from a signed offer and a signed request; returns its id.
-    function openLease(Offer calldata offer, bytes calldata offerSignature, Request calldata request, bytes calldata requestSignature) external returns (bytes32 lease);
-    /// @notice Starts the promised notice of the provider (owner or operator).
+
+    /// @notice Opens a lease of `request.duration` seconds from a signed offer and a signed request; returns its id.
+    /// @dev Submitted by `request.submitter`, or by anyone where that is zero and the request names the offer. Reserves the slice in
+    /// `Devices`, `price * duration * exposurePpm / 1e6` (rounded up) of the provider's stake in `Staking`, and earmarks in `Escrow`.
+    function openLease(
+        Offer calldata offer,
+        bytes calldata offerSignature,
+        Request calldata request,
+        bytes calldata requestSignature
+    ) external returns (bytes32 lease);
+
+    /// @notice Starts the promised notice, which ends with the lease at the latest. Provider's owner or operator.
     function giveNotice(bytes32 lease) external;
-    /// @notice Closes: the renter (or its voucher signer) at any time; the provider after its notice; anyone after the end.
+
+    /// @notice Closes: the renter (or its voucher signer) at any time; the provider after its notice; anyone from the end on.
     function closeLease(bytes32 lease) external;
-    /// @notice The provider's demand for a newer voucher on chain.
+
+    /// @notice Demands a newer voucher on chain. Provider's owner or operator. A later demand replaces an earlier one.
     function demandPayment(bytes32 lease) external;
-    /// @notice Closes without notice when nobody answered the demand in time.
+
+    /// @notice Closes without notice when, 15 minutes after the demand, vouchers have not brought the pay of those 15 minutes less the
+    /// pool's grace. Provider's owner or operator.
     function closeUnpaid(bytes32 lease) external;
+
     /// @notice The provider's last collection of a closed lease: collects the voucher (none when zero) and settles at once.
     function collectFinal(bytes32 lease, uint128 cumulative, bytes calldata signature) external;
-    /// @notice Releases the stake reserved for a closed lease after the claim and dispute windows; anyone.
+
+    /// @notice Releases the stake reserved for a closed lease after the claim and dispute windows; anyone, once.
     function releaseExposure(bytes32 lease) external;
 
     /* ENTRY: called by Devices */
+
+    /// @notice Reverts where the pool's rules refuse the device: while paused, or with less than `minProvision` of unreserved stake.
     function onDeviceJoin(bytes32 device, address provider) external view;
 
     /* SERVICES */
-    /// @notice Announces or renews the caller's service of `kind` for `ttl` seconds.
+
+    /// @notice Announces or renews the caller's service of `kind` for `ttl` seconds, 60 to 30 days. The owner, the node, or who has
+    /// `minProvision` of active stake.
     function announce(bytes32 kind, string calldata uri, bytes32 digest, uint32 ttl) external;
+
     function withdrawService(bytes32 kind) external;
+
+    /// @notice Empty when unknown, withdrawn or expired.
     function serviceOf(address provider, bytes32 kind) external view returns (Service memory);
 
     /* OWNER */
+
     function setNode(address node) external;
+
+    /// @notice Publishes where the pool's description is (at most 200 bytes) and its digest.
     function setMetadata(bytes32 digest, string calldata uri) external;
+
+    /// @notice Offers ownership to `heir`, who must take it; the zero address withdraws the offer.
     function offerOwnership(address heir) external;
     function takeOwnership() external;
+
+    /// @notice Stops new leases, devices and announcements for 7 days, at most once in 30. Exits stay open.
     function pause() external;
     function unpause() external;
 
     /* VIEWS */
+
+    function escrow() external view returns (IEscrow);
+    function staking() external view returns (IStaking);
+    function devices() external view returns (IDevices);
+
     function params() external view returns (PoolParams memory);
+
+    /// @notice Account that made the pool, and the label it gave it.
+    function founder() external view returns (address);
+    function label() external view returns (bytes32);
+
+    /// @notice The founder, until ownership was taken by an heir.
     function owner() external view returns (address);
+    function heir() external view returns (address);
     function node() external view returns (address);
+
+    /// @notice End of the present pause; zero when not paused.
     function pausedUntil() external view returns (uint256);
+    function metadataDigest() external view returns (bytes32);
     function leaseOf(bytes32 lease) external view returns (Lease memory);
+
+    /// @notice Open leases of `renter` on `device`.
     function liveLeases(address renter, bytes32 device) external view returns (uint256);
+
+    /// @notice keccak256(abi.encode(chain id, this pool, offer's struct hash, request's struct hash)).
     function leaseId(bytes32 offerHash, bytes32 requestHash) external view returns (bytes32);
+
+    /// @notice Digest that the provider's operator signs.
     function offerDigest(Offer calldata offer) external view returns (bytes32);
-    /// @notice What Staking reads when a provision is made.
-    function provisionTerms() external view returns (address token, address slasher, uint32 thawPeriod, uint24 slashCapPpm);
 }

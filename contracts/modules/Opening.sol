@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+pragma solidity 0.8.30;
+
+import {IController} from "../interfaces/IController.sol";
+import {IDevices} from "../interfaces/IDevices.sol";
+import {IEscrow} from "../interfaces/IEscrow.sol";
+import {PoolLimits} from "../libraries/PoolLimits.sol";
+import {Ppm} from "../libraries/Ppm.sol";
+import {Offer, Request, Signed} from "../types/Signed.sol";
+import {Leases} from "./Leases.sol";
+import {Pausing} from "./Pausing.sol";
+import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
+import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
+
+/// @title How a signed offer and a signed request become a lease.
+abstract contract Opening is Leases, Pausing, EIP712 {
+    using Signed for Offer;
+    using Signed for Request;
+    using SafeCast for uint256;
+
+    /// @inheritdoc IController
+    function openLease(
+        Offer memory offer,
+        bytes calldata offerSignature,
+        Request memory request,
+        bytes calldata requestSignature
+    ) public nonReentrant returns (bytes32 lease) {
+        _requireRunning();
+        PoolParams memory rules = params();
+        IDevices.Standing memory standing = devices.standingOf(offer.device);
+        IEscrow.LeaseTerms memory terms = _termsOf(offer, request.duration, standing.payout, rules);
+        _checkOffer(offer, terms.offer, offerSignature, standing);
+        _checkConsent(request, terms.offer, rules.token);
+        _checkFit(offer, request, rules.maxDuration);
+
+        uint96 exposure = Ppm.mulUp(uint256(terms.pricePerSecond) * terms.duration, rules.exposurePpm).toUint96();
+        bytes32 requestHash = request.hash();
+        lease = leaseId(terms.offer, requestHash);
+        _record(lease, offer, request, exposure, standing.stint);
+
+        _emitOpened(lease, offer, terms, request.renter, requestHash, exposure);
+
+        devices.reserve(offer.device, offer.share, offer.memoryMiB, block.timestamp + terms.duration);
+        if (exposure != 0) staking.reserve(standing.provider, exposure);
+        escrow.openLease(request, requestSignature, terms);
+    }
+
+    /// @inheritdoc IController
+    function offerDigest(Offer memory offer) public view returns (bytes32) {
+        return _hashTypedDataV4(offer.hash());
+    }
+
+    function _checkOffer(
+        Offer memory offer,
+        bytes32 offerHash,
+        bytes calldata signature,
+        IDevices.Standing memory standing
+    ) private view {
+        _requireHere(offer.controller);
+        require(block.timestamp < offer.deadline, ControllerOfferExpired(offer.deadline, block.timestamp));
+        uint256 latest = block.timestamp + PoolLimits.LONGEST_OFFER;
+        require(offer.deadline <= latest, ControllerOfferTooFar(offer.deadline, latest));
+        require(standing.pool == address(this), ControllerDeviceNotHere(offer.device, standing.pool));
+        require(offer.epoch == standing.offerEpoch, ControllerOfferCancelled(offer.epoch, standing.offerEpoch));
+        require(
+            SignatureChecker.isValidSignatureNowCalldata(standing.operator, _hashTypedDataV4(offerHash), signature),
+            ControllerBadOfferSignature(standing.operator)
+        );
+    }
+
+    /// @dev The renter's own signature is checked by Escrow.
+    function _checkConsent(Request memory request, bytes32 offerHash, address token) private view {
+        _requireHere(request.controller);
+        require(request.token == token, ControllerWrongToken(request.token, token));
+        bool hasOffer = request.offer != 0;
+        require(!hasOffer || request.offer == offerHash, ControllerOfferNotRequested(offerHash, request.offer));
+        bool isAllowed = request.submitter == msg.sender || (hasOffer && request.submitter == address(0));
+        require(isAllowed, ControllerSubmitterNotAllowed(msg.sender, request.submitter));
+    }
+
+    function _checkFit(Offer memory offer, Request memory request, uint256 poolLongest) private view {
+        require(offer.share >= request.share, ControllerShareBelow(offer.share, request.share));
+        require(offer.memoryMiB >= request.memoryMiB, ControllerMemoryBelow(offer.memoryMiB, request.memoryMiB));
+        require(offer.cpuMilli >= request.cpuMilli, ControllerHostBelow(offer.cpuMilli, request.cpuMilli));
+        require(offer.ramMiB >= request.ramMiB, ControllerHostBelow(offer.ramMiB, request.ramMiB));
+        require(offer.diskMiB >= request.diskMiB, ControllerHostBelow(offer.diskMiB, request.diskMiB));
+        require(offer.isolation >= request.isolation, ControllerIsolationBelow(offer.isolation, request.isolation));
+
+        uint256 longest = Math.min(offer.maxDuration, poolLongest);
+        require(
+            request.duration >= PoolLimits.SHORTEST && request.duration <= longest,
+            ControllerDurationOutside(request.duration, longest)
+        );
+        uint256 cap = offer.capPerRenter;
+        require(cap == 0 || liveLeases[request.renter][offer.device] < cap, ControllerRenterAtCap(request.renter, cap));
+    }
+
+    function _requireHere(address controller) private view {
+        require(controller == address(this), ControllerWrongController(controller, address(this)));
+    }
+
+    function _record(bytes32 lease, Offer memory offer, Request memory request, uint96 exposure, uint16 stint) private {
+        Lease storage record = _leases[lease];
+        record.device = offer.device;
+        record.share = offer.share;
+        record.memoryMiB = offer.memoryMiB;
+        record.notice = Math.min(offer.notice, request.duration).toUint24();
+        record.status = LeaseStatus.Open;
+        record.exposure = exposure;
+        record.stint = stint;
+        ++liveLeases[request.renter][offer.device];
+    }
+
+    function _emitOpened(
+        bytes32 lease,
+        Offer memory offer,
+        IEscrow.LeaseTerms memory terms,
+        address renter,
+        bytes32 requestHash,
+        uint256 exposure
+    ) private {
+        emit LeaseOpened(
+            lease,
+            offer.device,
+            renter,
+            terms.offer,
+            requestHash,
+            block.timestamp,
+            block.timestamp + terms.duration,
+            terms.pricePerSecond,
+            exposure,
+            offer
+        );
+    }
+
+    function _termsOf(Offer memory offer, uint32 duration, address payee, PoolParams memory rules)
+        private
+        pure
+        returns (IEscrow.LeaseTerms memory)
+    {
+        return IEscrow.LeaseTerms({
+            offer: offer.hash(),
+            payee: payee,
+            pricePerSecond: offer.pricePerSecond,
+            duration: duration,
+            depositSeconds: rules.depositSeconds,
+            feePpm: rules.feePpm,
+            burnPpm: rules.burnPpm,
+            claimWindow: rules.claimWindow,
+            treasury: rules.treasury
+        });
+    }
+}
