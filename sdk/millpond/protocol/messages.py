@@ -138,13 +138,16 @@ class SignedReceipt(Message):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Message):
-    """How a task ended. `value` is inline up to 64 KiB, else it is the block or file `signed.value_cid`."""
+    """How a task ended. `value` is inline up to 64 KiB, else it is the block or file `signed.value_cid`.
+
+    `signed` is None where no worker ended it: it was cancelled in the queue, or lost more often than its `max_attempts`.
+    """
 
     cursor: int
     job: Bytes32
     task: Bytes32
     index: int
-    signed: SignedReceipt
+    signed: SignedReceipt | None
     value: bytes | None = None
     failure: Failure | None = None
 

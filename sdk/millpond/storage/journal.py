@@ -107,12 +107,11 @@ class SqliteJournal:
         value = self.get(table, key)
         return None if value is None else json.loads(value)
 
-    def scan(self, table: str, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: str, prefix: str = "", after: str = "") -> Iterator[tuple[str, bytes]]:
         sql = "SELECT key, value FROM {} WHERE key > ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
-        last = ""
-        while rows := self._read(table, sql, (last, prefix, prefix + TOP, READ_ROWS)):
+        while rows := self._read(table, sql, (after, prefix, prefix + TOP, READ_ROWS)):
             yield from rows
-            last = rows[-1][0]
+            after = rows[-1][0]
 
     def count(self, table: str) -> int:
         rows = self._read(table, "SELECT count(*) FROM {}", ())

@@ -77,9 +77,9 @@ class MemoryJournal:
         value = self.get(table, key)
         return None if value is None else json.loads(value)
 
-    def scan(self, table: str, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    def scan(self, table: str, prefix: str = "", after: str = "") -> Iterator[tuple[str, bytes]]:
         rows = self._image.tables.get(table, {})
-        return iter([(key, rows[key]) for key in sorted(rows) if key.startswith(prefix)])
+        return iter([(key, rows[key]) for key in sorted(rows) if key.startswith(prefix) and key > after])
 
     def count(self, table: str) -> int:
         return len(self._image.tables.get(table, {}))

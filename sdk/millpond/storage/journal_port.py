@@ -160,8 +160,8 @@ class Journal(Protocol):
         """None where there is nothing."""
         ...
 
-    def scan(self, table: str, prefix: str = "") -> Iterator[tuple[str, bytes]]:
-        """Keys that start with `prefix`, in their order."""
+    def scan(self, table: str, prefix: str = "", after: str = "") -> Iterator[tuple[str, bytes]]:
+        """Keys that start with `prefix`, in their order, beyond the key `after`."""
         ...
 
     def count(self, table: str) -> int: ...

@@ -69,6 +69,11 @@ async def test_scan_beyond_one_page_returns_all(journal: Journal) -> None:
     assert [key for key, _ in journal.scan("task")] == [f"{i:05}" for i in range(1300)]
 
 
+async def test_scan_after_a_key_starts_behind_it(journal: Journal) -> None:
+    await journal.commit(batch(("task", "a/1", b""), ("task", "a/2", b""), ("task", "b/1", b"")))
+    assert [key for key, _ in journal.scan("task", "a/", after="a/1")] == ["a/2"]
+
+
 async def test_delete_removes_one_key_only(journal: Journal) -> None:
     made = batch(("task", "a", b"1"), ("task", "ab", b"2"))
     made.delete("task", "a")
