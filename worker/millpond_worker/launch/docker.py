@@ -13,24 +13,22 @@ from millpond_worker.runner.bundle import write_bundle
 
 from .cold import ColdRun
 from .docker_check import findings_of, vulnerable_runtime
-from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, warm_config
+from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, limits_from, warm_config
 from .docker_engine import DockerEngine
 from .errors import (
-    ContainerGoneError,
     EngineUnavailableError,
     ImageMissingError,
     RunnerStartError,
     RuntimeVulnerableError,
 )
+from .keeper import WarmKeeper
 from .port import (
     DEFAULT_TIME_LIMIT_S,
     Container,
     ContainerSpec,
     Finding,
-    Limits,
     OnLog,
     OwnedContainer,
-    TaskFrame,
     TaskOutcome,
     TaskStatus,
     drop_log,
@@ -43,7 +41,7 @@ START_TIMEOUT_S = 60.0
 GUEST_FOLDERS = ("/in", "/out")
 
 
-class DockerLauncher:
+class DockerLauncher(WarmKeeper):
     """Launches on the Docker engine at `address` (default: the environment's). `folder` holds sockets, inputs and outputs of leases.
 
     `worker` labels every container, so that a restarted worker finds its own. Known-vulnerable container runtimes are refused unless
@@ -56,12 +54,13 @@ class DockerLauncher:
     def __init__(
         self, worker: str, folder: Path, *, address: str | None = None, is_old_runtime_allowed: bool = False
     ) -> None:
+        super().__init__()
         self._worker = worker
         self._folder = folder / "docker"
         self._engine = DockerEngine(address)
         self._is_old_runtime_allowed = is_old_runtime_allowed
         self._is_gated = False
-        self._warm: dict[str, WarmContainer] = {}
+        self._is_closing = False
 
     async def check(self) -> list[Finding]:
         try:
@@ -155,19 +154,6 @@ class DockerLauncher:
             await asyncio.shield(self._engine.remove(container_id))
         await asyncio.to_thread(room.remove)
 
-    def _find(self, container: Container) -> WarmContainer:
-        try:
-            return self._warm[container.id]
-        except KeyError:
-            raise ContainerGoneError("the container is not running here", container=container.id) from None
-
-    async def execute(self, container: Container, frame: TaskFrame, on_log: OnLog = drop_log) -> TaskOutcome:
-        return await self._find(container).execute(frame, on_log)
-
-    async def cancel(self, container: Container, task: str, attempt: int) -> None:
-        if container.id in self._warm:
-            await self._warm[container.id].session.cancel((task, attempt))
-
     async def _autopsy(self, container_id: str) -> TaskStatus:
         try:
             state = (await self._engine.show(container_id))["State"]
@@ -186,11 +172,8 @@ class DockerLauncher:
         warm.unpause()
 
     async def stop(self, container: Container) -> None:
-        warm = self._warm.pop(container.id, None)
         await self._engine.remove(container.id)
-        if warm is not None:
-            await warm.close()
-            await asyncio.to_thread(warm.room.remove)
+        await self._drop(container.id)
 
     # COLD
 
@@ -212,19 +195,23 @@ class DockerLauncher:
             run = ColdRun(self._engine, container_id, room, spec.limits, spec.task, spec.attempt)
             return await run.finish(time_limit_s, on_log)
         finally:
-            await self._discard(container_id, room)
+            await self._discard_unless_closing(container_id, room)
 
     async def adopt(
         self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
     ) -> TaskOutcome:
         shown = await self._engine.show(owned.id)
-        room = Room(self._lease_folder(owned.lease), owner_of(owned.lease), shown["Config"]["Labels"][f"{PREFIX}.room"])
-        limits = Limits(int(shown["HostConfig"]["CpuQuota"]) // 100, int(shown["HostConfig"]["Memory"]) >> 20)
+        found = shown["Config"]["Labels"]
+        room = Room(self._lease_folder(owned.lease), owner_of(owned.lease), found[f"{PREFIX}.room"])
+        run = ColdRun(self._engine, owned.id, room, limits_from(found), owned.task, owned.attempt)
         try:
-            run = ColdRun(self._engine, owned.id, room, limits, owned.task, owned.attempt)
             return await run.finish(time_limit_s, on_log)
         finally:
-            await self._discard(owned.id, room)
+            await self._discard_unless_closing(owned.id, room)
+
+    async def _discard_unless_closing(self, container_id: str, room: Room) -> None:
+        if not self._is_closing:
+            await self._discard(container_id, room)
 
     # OWNERSHIP
 
@@ -233,11 +220,13 @@ class DockerLauncher:
         return [_owned(summary) for summary in found]
 
     async def remove(self, owned: OwnedContainer) -> None:
-        warm = self._warm.pop(owned.id, None)
+        try:
+            room = (await self._engine.show(owned.id))["Config"]["Labels"][f"{PREFIX}.room"]
+        except ContainerGoneError:
+            return
         await self._engine.remove(owned.id)
-        if warm is not None:
-            await warm.close()
-            await asyncio.to_thread(warm.room.remove)
+        await self._drop(owned.id)
+        await asyncio.to_thread(remove_tree, self._lease_folder(owned.lease) / "rooms" / room)
 
     async def wipe(self, lease: str) -> None:
         for summary in await self._engine.list({f"{PREFIX}.worker": self._worker, f"{PREFIX}.lease": lease}):
@@ -245,9 +234,8 @@ class DockerLauncher:
         await asyncio.to_thread(remove_tree, self._lease_folder(lease))
 
     async def close(self) -> None:
-        for warm in self._warm.values():
-            await warm.close()
-        self._warm.clear()
+        self._is_closing = True
+        await self._close_all()
         await self._engine.close()
 
 

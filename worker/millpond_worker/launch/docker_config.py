@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -54,7 +56,13 @@ def labels(worker: str, kind: str, spec: ContainerSpec) -> dict[str, str]:
         f"{PREFIX}.lease": spec.lease,
         f"{PREFIX}.task": spec.task,
         f"{PREFIX}.attempt": str(spec.attempt),
+        f"{PREFIX}.limits": json.dumps(dataclasses.astuple(spec.limits)),
     }
+
+
+def limits_from(found: Mapping[str, str]) -> Limits:
+    """The limits a container was started with, from its labels."""
+    return Limits(*json.loads(found[f"{PREFIX}.limits"]))
 
 
 def environment(spec: ContainerSpec, image: ImageFacts) -> list[str]:
