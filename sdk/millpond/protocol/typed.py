@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 from millpond.protocol.errors import InputError
 from millpond.protocol.hashing import to_checksum_address, word_uint
 
 SMALL_BITS = 32
 MAX_TEXT = 4096
-S = TypeVar("S", bound="TypedStruct")
 
 
 class FormError(InputError):
@@ -100,7 +99,7 @@ class TypedStruct:
         return {name: _out(kind, getattr(self, name)) for kind, name in self.FIELDS}
 
     @classmethod
-    def from_json(cls: type[S], data: object) -> S:
+    def from_json(cls, data: object) -> Self:
         """Reads what `to_json` writes; raises `FormError`, `IdError` or `FieldRangeError`, and nothing else."""
         if not isinstance(data, dict):
             raise FormError(f"{cls.__name__} must be an object, not {type(data).__name__}")

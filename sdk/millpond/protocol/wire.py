@@ -47,7 +47,8 @@ def read_node_message(data: bytes | str) -> NodeMessage:
 
 def write(message: object, kind: Any = None) -> bytes:
     """JSON bytes of a message; `kind` for containers of messages."""
-    return adapter(kind or type(message)).dump_json(message)
+    chosen: Any = kind or type(message)
+    return adapter(chosen).dump_json(message)
 
 
 def _read(kind: Any, data: bytes | str, limit: int) -> Any:

@@ -1,0 +1,5 @@
+"""`python -m millpond` is the command `millpond`."""
+
+from millpond.cli import main
+
+main()

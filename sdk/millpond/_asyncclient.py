@@ -1,0 +1,237 @@
+"""`AsyncClient`: a renter's connection to one pool, as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from millpond._asyncleases import AsyncLease, AsyncLeases, Settlement, close_quietly
+from millpond._blocks import NodeBlocks
+from millpond._nodeapi import Identity, NodeApi
+from millpond._orders import Order, build_request, choose_price
+from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, Withdrawal
+from millpond._sessions import Session, SessionStore, new_session_key
+from millpond.errors import LeaseWaitError, NodeUnreachableError, RequestRefusedError, SettingsError
+from millpond.protocol.ids import Address, Bytes32
+from millpond.protocol.messages import (
+    LeaseView,
+    OfferView,
+    PoolView,
+    ReceiptBundle,
+    RequestState,
+    RequestView,
+    SignedRequest,
+    Why,
+)
+from millpond.protocol.signing import Domain, address_of, sign
+from millpond.protocol.units import format_amount
+from millpond.settings import Network, home_folder, load_network
+from millpond.storage.cid import parse_cid
+from millpond.storage.files import add_bytes, add_directory, add_file, export_directory, export_file, read_bytes
+from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
+from millpond.wallet import load_wallet
+
+OPEN_TIMEOUT_S = 120.0
+LONG_POLL_S = 20
+
+
+class AsyncClient:
+    """Made by `connect`. Every amount is in token base units, every time in seconds."""
+
+    def __init__(self, key: bytes, pool: PoolView, api: NodeApi, chain: RenterChain, home: Path) -> None:
+        self._key = key
+        self.pool = pool
+        self.api = api
+        self.chain = chain
+        self.sessions = SessionStore(home / "sessions")
+        self._blocks = NodeBlocks(api)
+        api.sign_as(Identity(key, Domain(pool.chain_id, pool.controller), pool.node))
+
+    @classmethod
+    async def connect(
+        cls, *, network: Network | None = None, wallet: str | None = None, home: Path | None = None
+    ) -> Self:
+        """Connects as the named wallet (default: MILLPOND_WALLET, or the development wallet on chain 31337).
+
+        Raises `SettingsError`, `WrongChainError`, `RpcUnreachableError`, `NodeUnreachableError`.
+        """
+        home = home or home_folder()
+        network = network or load_network(home)
+        key = load_wallet(home, network, wallet)
+        chain = await RenterChain.connect(network, key, home)
+        try:
+            api = NodeApi(network.node_url or await chain.find_node())
+            pool = await _checked_pool(api, network)
+            await chain.enter_pool(pool)
+        except BaseException:
+            await chain.aclose()
+            raise
+        return cls(key, pool, api, chain, home)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self.api.aclose()
+        await self.chain.aclose()
+
+    @property
+    def address(self) -> Address:
+        return address_of(self._key)
+
+    # MONEY
+
+    async def funds(self) -> Funds:
+        return await self.chain.funds()
+
+    async def fund(self, amount: int) -> Funds:
+        """Moves `amount` from the wallet into Escrow."""
+        await self.chain.deposit(amount)
+        return await self.chain.funds()
+
+    async def withdraw(self, amount: int | None = None, to: Address | None = None) -> Withdrawal:
+        """Pays what leases owe this account and what was noticed long enough ago; gives notice of the rest, up to `amount`."""
+        return await self.chain.withdraw(amount, to or self.address)
+
+    # RENTING
+
+    async def offers(self) -> list[OfferView]:
+        return await self.api.offers()
+
+    async def rent(
+        self, vgpus: Sequence[Vgpu], *, duration: int = DEFAULT_DURATION_S, price: int | None = None, priority: int = 0
+    ) -> AsyncLeases:
+        """Rents all of `vgpus` or none: waits until each serves. `price` is the highest per second; by default the cheapest fitting offer's.
+
+        Raises `NoOfferError`, `InsufficientEscrowError`, `RequestRefusedError`, `LeaseWaitError`, `LeaseNotReadyError`.
+        """
+        orders = await self.quote(vgpus, duration=duration, price=price)
+        await self._check_funds(sum(order.most(self.pool) for order in orders))
+        placed = [await self.place(order, priority) for order in orders]
+        leases: list[AsyncLease] = []
+        try:
+            for request, session in placed:
+                leases.append(await self._wait_open(request, session))
+            await asyncio.gather(*(lease.wait_ready() for lease in leases))
+        except BaseException:
+            await asyncio.gather(*(close_quietly(lease) for lease in leases))
+            await self._void([request for request, _ in placed[len(leases) :]])
+            raise
+        return AsyncLeases(self, leases)
+
+    async def quote(self, vgpus: Sequence[Vgpu], *, duration: int, price: int | None = None) -> list[Order]:
+        """What renting would cost at most, before anything is signed."""
+        offers = [] if price is not None else await self.offers()
+        return [Order(vgpu, choose_price(vgpu, offers) if price is None else price, duration) for vgpu in vgpus]
+
+    async def place(self, order: Order, priority: int = 0) -> tuple[SignedRequest, Session]:
+        """Signs and sends one request. Its session key is durable before the node hears of it."""
+        key, now = new_session_key(), int(time.time())
+        request = build_request(order, self.pool, self.address, address_of(key), secrets.randbits(256), now)
+        session = Session(request.struct_hash(), key)
+        await asyncio.to_thread(self.sessions.save, session)
+        signature = sign(request, Domain(self.pool.chain_id, self.pool.escrow), self._key)
+        signed = SignedRequest(request, signature, priority)
+        await self.api.post_request(signed)
+        return signed, session
+
+    async def why(self, request: Bytes32) -> Why:
+        return await self.api.why(request)
+
+    async def leases(self) -> list[LeaseView]:
+        return await self.api.leases()
+
+    async def attach(self, lease: Bytes32) -> AsyncLease:
+        """A lease this home opened earlier, with its session key; pays again from now on once `wait_ready` is called."""
+        view = await self.api.lease(lease)
+        return AsyncLease(self, view, await asyncio.to_thread(self.sessions.load, view.request))
+
+    async def close_lease(self, lease: Bytes32) -> Settlement:
+        """Closes a lease of this wallet, with its session's last voucher where this home has it."""
+        return await (await self.attach(lease)).close()
+
+    async def receipt(self, task: Bytes32, attempt: int = 1) -> ReceiptBundle:
+        return await self.api.receipt(task, attempt)
+
+    # DATA
+
+    async def store(self, data: bytes) -> str:
+        """Puts bytes into the node's store; returns their CID."""
+        return str(await add_bytes(self._blocks, data))
+
+    async def store_path(self, path: Path) -> str:
+        """Puts a file or folder into the node's store; returns its CID."""
+        add = add_directory if await asyncio.to_thread(path.is_dir) else add_file
+        return str(await add(self._blocks, path))
+
+    async def fetch(self, cid: str) -> bytes:
+        """The verified bytes of a file in the node's store."""
+        return await read_bytes(self._blocks, parse_cid(cid))
+
+    async def fetch_path(self, cid: str, target: Path, *, is_folder: bool = True) -> None:
+        """Writes a verified file or folder to `target`, which must not exist."""
+        export = export_directory if is_folder else export_file
+        await export(self._blocks, parse_cid(cid), target)
+
+    # PARTS
+
+    async def _check_funds(self, needed: int) -> None:
+        free = (await self.chain.funds()).free
+        if free < needed:
+            decimals, symbol = self.pool.token_decimals, self.pool.token_symbol
+            missing = format_amount(needed - free, decimals, decimals)
+            raise InsufficientEscrowError(
+                f"the leases can cost {format_amount(needed, decimals)} {symbol}, Escrow holds {format_amount(free, decimals)}",
+                remedy=f"Run `millpond fund {missing}`, or rent for a shorter time.",
+                needed=needed,
+                free=free,
+            )
+
+    async def _wait_open(self, signed: SignedRequest, session: Session) -> AsyncLease:
+        request, deadline = session.request, time.monotonic() + OPEN_TIMEOUT_S
+        view = await self.api.request(request)
+        while view.state != RequestState.OPEN or view.lease is None:
+            _check_alive(view)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                why = await self.api.why(request)
+                raise LeaseWaitError(f"request {request} still waits: {why.message}", request=request)
+            view = await self.api.request(request, wait_s=max(1, int(min(left, LONG_POLL_S))))
+        return AsyncLease(self, await self.api.lease(view.lease), session, signed)
+
+    async def _void(self, requests: Sequence[SignedRequest]) -> None:
+        """Cancels on chain what was signed but not opened, so that the node cannot open it later."""
+        for signed in requests:
+            await self.chain.cancel_request(signed.request.nonce)
+
+
+async def _checked_pool(api: NodeApi, network: Network) -> PoolView:
+    """The node's word on its pool, refused unless it is the pool and chain the renter chose."""
+    try:
+        pool = await api.pool()
+    except NodeUnreachableError as error:
+        await api.aclose()
+        raise error
+    if pool.chain_id != network.chain_id or pool.controller != network.controller:
+        await api.aclose()
+        raise SettingsError(
+            f"the node {api.url} serves pool {pool.controller} on chain {pool.chain_id}, "
+            f"not {network.controller} on chain {network.chain_id}",
+            remedy="Set MILLPOND_POOL and MILLPOND_CHAIN_ID to the pool you mean, or MILLPOND_NODE_URL to its node.",
+        )
+    return pool
+
+
+def _check_alive(view: RequestView) -> None:
+    if view.state in (RequestState.REFUSED, RequestState.EXPIRED):
+        raise RequestRefusedError(f"the request was {view.state}: {view.message}", request=view.request)

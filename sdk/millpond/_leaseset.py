@@ -1,0 +1,149 @@
+"""Leases for programs that block: a thin hand-written face over `AsyncLeases`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from millpond._asyncleases import AsyncLease, AsyncLeases, Settlement
+from millpond._outcomes import error_of
+from millpond._progress import bar
+from millpond.protocol.ids import Bytes32
+from millpond.protocol.messages import JobView, LeaseView, TaskResult
+from millpond.task import enter, leave
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+    from millpond._job import Job, OnResult
+    from millpond.task import Task
+
+
+class Lease:
+    """One rented vGPU."""
+
+    def __init__(self, portal: BlockingPortal, lease: AsyncLease) -> None:
+        self._portal = portal
+        self._async = lease
+
+    @property
+    def id(self) -> Bytes32:
+        return self._async.id
+
+    @property
+    def share(self) -> int:
+        """Per mille of the device."""
+        return self._async.share
+
+    @property
+    def memory_mib(self) -> int:
+        return self._async.memory_mib
+
+    @property
+    def view(self) -> LeaseView:
+        """As last seen; `refresh` asks again."""
+        return self._async.view
+
+    def refresh(self) -> LeaseView:
+        return self._portal.call(self._async.refresh)
+
+    def close(self, *, wait_settled: bool = True) -> Settlement:
+        """See `AsyncLease.close`."""
+        return self._portal.call(lambda: self._async.close(wait_settled=wait_settled))
+
+    def __repr__(self) -> str:
+        return f"Lease({self.id[:10]}…, share={self.share}, memory_mib={self.memory_mib}, {self.view.state})"
+
+
+class LeaseSet:
+    """Leases used as one. `with client.rent(...) as leases:` runs tasks on them and closes them at the end."""
+
+    def __init__(self, portal: BlockingPortal, leases: AsyncLeases) -> None:
+        self._portal = portal
+        self._async = leases
+        self._last_job: Job | None = None
+
+    def __enter__(self) -> Self:
+        enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self)
+        self.close()
+
+    def __iter__(self) -> Iterator[Lease]:
+        return (Lease(self._portal, lease) for lease in self._async.leases)
+
+    def __len__(self) -> int:
+        return len(self._async.leases)
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """What each closed lease cost."""
+        return self._async.settlements
+
+    def close(self, *, wait_settled: bool = True) -> list[Settlement]:
+        """Closes every lease and returns what each cost."""
+        return self._portal.call(lambda: self._async.close(wait_settled=wait_settled))
+
+    def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._portal.call(self._async.call, task, args, kwargs)
+
+    def map(
+        self,
+        task: Task[..., Any],
+        arguments: Iterable[tuple[Any, ...]],
+        is_ordered: bool = True,
+        is_raising: bool = True,
+        progress: bool = False,
+        on_result: OnResult | None = None,
+    ) -> Iterator[Any]:
+        """See `Task.map`; `on_result` sees every result with its receipt, in order of arrival."""
+        listed = list(arguments)
+        with bar(task.__name__, len(listed), is_shown=progress) as advance:
+
+            def arrived(result: TaskResult) -> None:
+                advance()
+                if on_result is not None:
+                    on_result(result)
+
+            source = self._async.map(
+                task, listed, is_ordered=is_ordered, is_raising=is_raising, on_result=arrived, on_job=self._keep_job
+            )
+            while True:
+                try:
+                    yield self._portal.call(source.__anext__)
+                except StopAsyncIteration:
+                    return
+
+    def command(
+        self,
+        command: Sequence[str],
+        *,
+        image: str = "",
+        inputs: dict[str, str] | None = None,
+        env: dict[str, str] | None = None,
+        time_limit_s: float = 3600.0,
+    ) -> TaskResult:
+        """Runs one command in a container of its own, see `AsyncLeases.command`."""
+        return self._portal.call(
+            lambda: self._async.command(
+                command, image=image, inputs=inputs, env=env, time_limit_s=time_limit_s, on_job=self._keep_job
+            )
+        )
+
+    def raise_for(self, result: TaskResult) -> None:
+        """Raises the `TaskError` that a result stands for, if it stands for one."""
+        error = error_of(result)
+        if error is not None:
+            raise error
+
+    def last_job(self) -> JobView | None:
+        """Counts of the job that `map` or `command` started last."""
+        return None if self._last_job is None else self._portal.call(self._last_job.view)
+
+    def _keep_job(self, job: Job) -> None:
+        self._last_job = job

@@ -1,0 +1,220 @@
+"""The node's REST API as a renter sees it: signed requests, typed answers, typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from millpond.errors import NodeRefusedError, NodeUnreachableError
+from millpond.protocol import wire
+from millpond.protocol.envelope import seal
+from millpond.protocol.ids import Address, Bytes32
+from millpond.protocol.messages import (
+    JobView,
+    LeaseView,
+    Log,
+    OfferView,
+    PoolView,
+    ReceiptBundle,
+    RequestView,
+    SignedRequest,
+    Submit,
+    TaskResult,
+    VoucherNote,
+    Why,
+)
+from millpond.protocol.signing import Domain, address_of
+
+TIMEOUT_S = 15.0
+STREAM_IDLE_S = 30.0
+LONG_POLL_S = 20
+RETRIES = 4
+RETRY_PAUSE_S = 0.3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who signs, for which pool and node."""
+
+    key: bytes
+    domain: Domain
+    audience: Address
+
+    @property
+    def address(self) -> Address:
+        return address_of(self.key)
+
+    def __repr__(self) -> str:
+        return f"Identity({self.address})"
+
+
+class NodeApi:
+    """One node. Reads and idempotent writes are tried again a few times when the node cannot be reached.
+
+    Raises `NodeUnreachableError` when there is no answer and `NodeRefusedError` (with the node's own code in `fields`) on a refusal.
+    """
+
+    def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._identity: Identity | None = None
+        self._http = httpx.AsyncClient(base_url=self.url, timeout=TIMEOUT_S, transport=transport, trust_env=False)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    def sign_as(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def pool(self) -> PoolView:
+        return await self._get(PoolView, "/v1/pool")
+
+    async def health(self) -> dict[str, Any]:
+        return await self._get(dict[str, Any], "/v1/health")
+
+    async def offers(self) -> list[OfferView]:
+        return await self._get(list[OfferView], "/v1/offers")
+
+    async def post_request(self, request: SignedRequest) -> RequestView:
+        return await self._post(RequestView, "/v1/requests", wire.write(request))
+
+    async def request(self, request: Bytes32, wait_s: int = 0) -> RequestView:
+        return await self._get(RequestView, f"/v1/requests/{request}{_wait(wait_s)}")
+
+    async def why(self, request: Bytes32) -> Why:
+        return await self._get(Why, f"/v1/why/{request}")
+
+    async def leases(self) -> list[LeaseView]:
+        return await self._get(list[LeaseView], "/v1/leases")
+
+    async def lease(self, lease: Bytes32, wait_s: int = 0) -> LeaseView:
+        return await self._get(LeaseView, f"/v1/leases/{lease}{_wait(wait_s)}")
+
+    async def post_voucher(self, voucher: VoucherNote) -> None:
+        await self._post(dict[str, Any], f"/v1/leases/{voucher.lease}/vouchers", wire.write(voucher))
+
+    async def submit(self, submit: Submit) -> dict[str, Any]:
+        return await self._post(dict[str, Any], f"/v1/jobs/{submit.job}/tasks", wire.write(submit))
+
+    async def job(self, job: Bytes32) -> JobView:
+        return await self._get(JobView, f"/v1/jobs/{job}")
+
+    async def cancel(self, job: Bytes32, tasks: list[Bytes32]) -> JobView:
+        return await self._post(JobView, f"/v1/jobs/{job}/cancel", json.dumps({"tasks": tasks}).encode())
+
+    async def receipt(self, task: Bytes32, attempt: int) -> ReceiptBundle:
+        return await self._get(ReceiptBundle, f"/v1/receipts/{task}/{attempt}")
+
+    async def results(self, job: Bytes32, after: int) -> AsyncGenerator[TaskResult, None]:
+        """Results beyond cursor `after` as they come, for as long as the node keeps the stream open."""
+        async for line in self._lines(f"/v1/jobs/{job}/results?after={after}&follow=1"):
+            yield wire.read(TaskResult, line, limit=64 << 20)
+
+    async def logs(self, job: Bytes32, task: Bytes32 | None, after: int, *, follow: bool) -> AsyncGenerator[Log, None]:
+        query = f"after={after}&follow={int(follow)}" + (f"&task={task}" if task else "")
+        async for line in self._lines(f"/v1/jobs/{job}/logs?{query}"):
+            yield wire.read(Log, line)
+
+    async def put_block(self, cid: str, block: bytes) -> None:
+        await self._send("PUT", f"/v1/blocks/{cid}", block)
+
+    async def has_block(self, cid: str) -> bool:
+        try:
+            await self._send("HEAD", f"/v1/blocks/{cid}", b"")
+        except NodeRefusedError as error:
+            if error.fields.get("status") == 404:
+                return False
+            raise
+        return True
+
+    async def get_block(self, cid: str) -> bytes:
+        return (await self._send("GET", f"/v1/blocks/{cid}", b"")).content
+
+    async def _get(self, kind: type[T], path: str) -> T:
+        return wire.read(kind, (await self._send("GET", path, b"")).content, limit=64 << 20)
+
+    async def _post(self, kind: type[T], path: str, body: bytes) -> T:
+        return wire.read(kind, (await self._send("POST", path, body)).content, limit=64 << 20)
+
+    def _headers(self, method: str, path: str, body: bytes) -> dict[str, str]:
+        headers = {"content-type": "application/json" if method == "POST" else "application/octet-stream"}
+        if self._identity is None:
+            return headers
+        me, nonce = self._identity, secrets.randbits(256)
+        return headers | seal(me.key, me.domain, me.audience, method, path, body, nonce, int(time.time()))
+
+    async def _send(self, method: str, path: str, body: bytes) -> httpx.Response:
+        """Every request here may be repeated: reads change nothing, and writes are idempotent by their content's id."""
+        for attempt in range(RETRIES):
+            try:
+                request = self._http.build_request(
+                    method, path, content=body, headers=self._headers(method, path, body)
+                )
+                response = await self._http.send(request)
+            except httpx.TransportError as error:
+                if attempt == RETRIES - 1:
+                    raise NodeUnreachableError(
+                        f"the node {self.url} does not answer ({type(error).__name__})"
+                    ) from error
+            else:
+                if response.status_code == 429 and attempt < RETRIES - 1:
+                    await asyncio.sleep(_retry_after(response))
+                    continue
+                return _checked(response)
+            await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
+        raise NodeUnreachableError(f"the node {self.url} does not answer")
+
+    async def _lines(self, path: str) -> AsyncGenerator[bytes, None]:
+        timeout = httpx.Timeout(TIMEOUT_S, read=STREAM_IDLE_S)
+        async with self._stream(path, timeout) as response:
+            if response.status_code >= 400:
+                await response.aread()
+                _checked(response)
+            try:
+                async for line in response.aiter_lines():
+                    if line.strip():
+                        yield line.encode()
+            except httpx.TransportError as error:
+                raise NodeUnreachableError(f"the stream from {self.url} broke ({type(error).__name__})") from error
+
+    @asynccontextmanager
+    async def _stream(self, path: str, limits: httpx.Timeout) -> AsyncIterator[httpx.Response]:
+        try:
+            async with self._http.stream(
+                "GET", path, headers=self._headers("GET", path, b""), timeout=limits
+            ) as response:
+                yield response
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise NodeUnreachableError(f"the node {self.url} does not answer ({type(error).__name__})") from error
+
+
+def _wait(seconds: int) -> str:
+    return f"?wait={min(seconds, LONG_POLL_S)}" if seconds > 0 else ""
+
+
+def _retry_after(response: httpx.Response) -> float:
+    try:
+        return min(5.0, float(response.headers.get("retry-after", "1")))
+    except ValueError:
+        return 1.0
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if response.status_code < 400:
+        return response
+    try:
+        body = response.json()
+        code, message, remedy = str(body["error"]), str(body["message"]), str(body.get("remedy", ""))
+        fields = dict(body.get("fields") or {})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        code, message, remedy, fields = "HTTP", f"HTTP {response.status_code} from {response.url.path}", "", {}
+    fields.update(status=response.status_code, code=code)
+    raise NodeRefusedError(f"{code}: {message}", remedy=remedy or None, **fields)

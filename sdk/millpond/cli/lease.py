@@ -1,0 +1,71 @@
+"""`lease ls`, `lease close`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from millpond.cli._show import json_option, show_json, table, wallet_option
+from millpond.client import Client
+from millpond.protocol.ids import bytes32
+from millpond.protocol.units import format_amount
+
+
+@click.group("lease")
+def lease_command() -> None:
+    """List and close leases."""
+
+
+@lease_command.command("ls")
+@click.option("--all", "show_all", is_flag=True, help="Closed ones too.")
+@wallet_option
+@json_option
+def lease_ls(show_all: bool, wallet: str | None, as_json: bool) -> None:
+    """List the wallet's leases."""
+    with Client(wallet=wallet) as client:
+        pool = client.pool
+        views = [view for view in client.leases() if show_all or view.state != "closed"]
+    if as_json:
+        show_json(views)
+        return
+    if not views:
+        click.echo("no leases")
+        return
+    now, rows = int(time.time()), []
+    for view in views:
+        offer = view.offer.offer
+        left = max(0, view.ends_at - now) if view.ends_at else 0
+        rows.append(
+            (
+                view.lease,
+                view.state,
+                offer.share,
+                offer.memoryMiB,
+                f"{left} s",
+                format_amount(view.voucher, pool.token_decimals),
+                view.message,
+            )
+        )
+    table("leases", ("lease", "state", "share ‰", "MiB", "left", f"paid {pool.token_symbol}", "message"), rows)
+
+
+@lease_command.command("close")
+@click.argument("lease")
+@wallet_option
+@json_option
+def lease_close(lease: str, wallet: str | None, as_json: bool) -> None:
+    """Pay the last second of LEASE, close it, and wait for its settlement."""
+    with Client(wallet=wallet) as client:
+        pool = client.pool
+        settlement = client.close_lease(bytes32(lease))
+    if as_json:
+        show_json(settlement)
+        return
+    symbol, decimals = pool.token_symbol, pool.token_decimals
+    for label in ("earmark", "paid", "fee", "burnt", "refunded"):
+        click.echo(f"{label:<9} {format_amount(getattr(settlement, label), decimals)} {symbol}")
+    if not settlement.is_settled:
+        click.echo(
+            "the worker has not settled yet; what no voucher takes comes back after the claim window at the latest"
+        )

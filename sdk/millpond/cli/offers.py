@@ -1,0 +1,49 @@
+"""`offers`."""
+
+from __future__ import annotations
+
+import click
+
+from millpond.cli._show import json_option, show_json, table, wallet_option
+from millpond.client import Client
+from millpond.protocol.units import format_amount
+
+MODES = ("cpu", "timeslice", "mps", "mig", "remote", "whole")
+
+
+@click.command("offers")
+@wallet_option
+@json_option
+def offers_command(wallet: str | None, as_json: bool) -> None:
+    """List what can be rented now, cheapest first."""
+    with Client(wallet=wallet) as client:
+        views, pool = client.offers(), client.pool
+    views = sorted(views, key=lambda view: (view.signed.offer.pricePerSecond, view.hash))
+    if as_json:
+        show_json(views)
+        return
+    if not views:
+        click.echo("no offers: no worker of this pool is online")
+        return
+    rows = []
+    for view in views:
+        offer = view.signed.offer
+        is_free = offer.share <= view.free_share and offer.memoryMiB <= view.free_memory_mib
+        state = "offline" if not view.is_online else "free" if is_free else "taken"
+        price = format_amount(offer.pricePerSecond * 3600, pool.token_decimals)
+        mode = MODES[offer.mode] if offer.mode < len(MODES) else str(offer.mode)
+        rows.append(
+            (
+                view.device.name,
+                view.device.kind,
+                mode,
+                offer.isolation,
+                offer.share,
+                offer.memoryMiB,
+                price,
+                state,
+                view.launcher,
+            )
+        )
+    columns = ("device", "kind", "mode", "class", "share ‰", "MiB", f"{pool.token_symbol}/h", "state", "launcher")
+    table(f"offers of pool {pool.controller}", columns, rows)

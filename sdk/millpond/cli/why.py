@@ -1,0 +1,27 @@
+"""`why`."""
+
+from __future__ import annotations
+
+import click
+
+from millpond.cli._show import json_option, show_json, wallet_option
+from millpond.client import Client
+from millpond.protocol.ids import bytes32
+
+
+@click.command("why")
+@click.argument("request")
+@wallet_option
+@json_option
+def why_command(request: str, wallet: str | None, as_json: bool) -> None:
+    """Tell why REQUEST waits: how many offers each filter removed, and what would help."""
+    with Client(wallet=wallet) as client:
+        why = client.why(bytes32(request))
+    if as_json:
+        show_json(why)
+        return
+    click.echo(f"{why.state}: {why.message}")
+    click.echo(f"{why.considered} offers considered, {why.fitting} fit")
+    for item in why.filters:
+        if item.removed:
+            click.echo(f"  {item.filter:<16} removed {item.removed:>4}   {item.remedy}")

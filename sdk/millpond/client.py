@@ -1,0 +1,124 @@
+"""`Client`: the blocking face of `AsyncClient`, over one event loop in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from millpond._asyncclient import AsyncClient
+from millpond._asyncleases import Settlement
+from millpond._leaseset import LeaseSet
+from millpond._renterchain import Funds, Withdrawal
+from millpond.protocol.ids import Address, Bytes32, address
+from millpond.protocol.messages import LeaseView, OfferView, PoolView, ReceiptBundle, Why
+from millpond.settings import Network
+from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
+
+T = TypeVar("T")
+
+
+class Client:
+    """A renter's connection to one pool. Use it in a `with` block, or call `close`.
+
+    Takes what `AsyncClient.connect` takes and raises the same errors. Amounts are token base units, times seconds.
+    """
+
+    def __init__(self, *, network: Network | None = None, wallet: str | None = None, home: Path | None = None) -> None:
+        self._stack = ExitStack()
+        self._portal: BlockingPortal = self._stack.enter_context(start_blocking_portal())
+        try:
+            self._async = self._call(lambda: AsyncClient.connect(network=network, wallet=wallet, home=home))
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection. Leases that are still open stay open, and unpaid ones are closed by their workers."""
+        try:
+            self._call(self._async.aclose)
+        finally:
+            self._stack.close()
+
+    @property
+    def address(self) -> Address:
+        return self._async.address
+
+    @property
+    def pool(self) -> PoolView:
+        return self._async.pool
+
+    def funds(self) -> Funds:
+        return self._call(self._async.funds)
+
+    def fund(self, amount: int) -> Funds:
+        """See `AsyncClient.fund`."""
+        return self._call(lambda: self._async.fund(amount))
+
+    def offers(self) -> list[OfferView]:
+        return self._call(self._async.offers)
+
+    def withdraw(self, amount: int | None = None, to: str | None = None) -> Withdrawal:
+        """See `AsyncClient.withdraw`."""
+        return self._call(lambda: self._async.withdraw(amount, None if to is None else address(to)))
+
+    def quote(self, *vgpus: Vgpu, duration: int = DEFAULT_DURATION_S, price: int | None = None) -> int:
+        """The most that renting `vgpus` would cost, before anything is signed."""
+        orders = self._call(lambda: self._async.quote(vgpus, duration=duration, price=price))
+        return sum(order.most(self.pool) for order in orders)
+
+    def rent(
+        self,
+        *vgpus: Vgpu,
+        duration: int = DEFAULT_DURATION_S,
+        price: int | None = None,
+        priority: int = 0,
+    ) -> LeaseSet:
+        """See `AsyncClient.rent`."""
+        leases = self._call(lambda: self._async.rent(vgpus, duration=duration, price=price, priority=priority))
+        return LeaseSet(self._portal, leases)
+
+    def why(self, request: Bytes32) -> Why:
+        return self._call(lambda: self._async.why(request))
+
+    def leases(self) -> list[LeaseView]:
+        return self._call(self._async.leases)
+
+    def close_lease(self, lease: Bytes32) -> Settlement:
+        """See `AsyncClient.close_lease`."""
+        return self._call(lambda: self._async.close_lease(lease))
+
+    def receipt(self, task: Bytes32, attempt: int = 1) -> ReceiptBundle:
+        return self._call(lambda: self._async.receipt(task, attempt))
+
+    def store(self, data: bytes) -> str:
+        """See `AsyncClient.store`."""
+        return self._call(lambda: self._async.store(data))
+
+    def store_path(self, path: Path) -> str:
+        """See `AsyncClient.store_path`."""
+        return self._call(lambda: self._async.store_path(path))
+
+    def fetch(self, cid: str) -> bytes:
+        """See `AsyncClient.fetch`."""
+        return self._call(lambda: self._async.fetch(cid))
+
+    def fetch_path(self, cid: str, target: Path, *, is_folder: bool = True) -> None:
+        """See `AsyncClient.fetch_path`."""
+        self._call(lambda: self._async.fetch_path(cid, target, is_folder=is_folder))
+
+    def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        value: T = self._portal.call(make)
+        return value
