@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from millpond._asyncclient import AsyncClient
-    from millpond._asyncleases import AsyncLease, AsyncLeases, Settlement
+    from millpond._asyncleases import AsyncLease, AsyncLeases
     from millpond._leaseset import Lease, LeaseSet
+    from millpond._settlement import Settlement
     from millpond.client import Client
     from millpond.protocol.errors import MillpondError
     from millpond.settings import Network
@@ -54,7 +55,7 @@ _HOMES = {
     "LeaseSet": "_leaseset",
     "MillpondError": "protocol.errors",
     "Network": "settings",
-    "Settlement": "_asyncleases",
+    "Settlement": "_settlement",
     "Task": "task",
     "Vgpu": "vgpu",
 }

@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from millpond._asyncleases import AsyncLease, AsyncLeases, Settlement, close_quietly
+from millpond._asyncleases import AsyncLease, AsyncLeases, close_quietly
 from millpond._blocks import NodeBlocks
 from millpond._nodeapi import Identity, NodeApi
 from millpond._orders import Order, build_request, choose_price
 from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, Withdrawal
 from millpond._sessions import Session, SessionStore, new_session_key
+from millpond._settlement import Settlement
 from millpond.errors import LeaseWaitError, NodeUnreachableError, RequestRefusedError, SettingsError
 from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.messages import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +12,7 @@ from millpond._job import Job, OnResult, Template
 from millpond._outcomes import error_of, value_of
 from millpond._pay import Payer
 from millpond._sessions import Session
+from millpond._settlement import Settlement
 from millpond._source import source_of
 from millpond.errors import MillpondError, NodeError, TaskError
 from millpond.protocol import values
@@ -43,19 +43,6 @@ class LeaseNotReadyError(NodeError):
     remedy_text = (
         "`millpond lease ls` shows its state; close it and rent again. Nothing is owed for a vGPU that was never ready."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What became of a lease's earmark, token base units: `earmark = paid + fee + burnt + refunded`, read from the chain."""
-
-    lease: Bytes32
-    earmark: int
-    paid: int
-    fee: int
-    burnt: int
-    refunded: int
-    is_settled: bool
 
 
 class AsyncLease:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from millpond._asyncleases import AsyncLease, AsyncLeases, Settlement
+from millpond._asyncleases import AsyncLease, AsyncLeases
 from millpond._outcomes import error_of
 from millpond._progress import bar
+from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import JobView, LeaseView, TaskResult
 from millpond.task import enter, leave

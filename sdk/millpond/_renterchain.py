@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millpond._asyncleases import Settlement
-from millpond.chain.calls import Call, Contract, contract
+from millpond._settlement import Settlement
+from millpond.chain.bindings import Controller, Escrow, MockToken
+from millpond.chain.bindings.structs import LeaseAccount
+from millpond.chain.calls import Call
 from millpond.chain.eth import Eth, TxReceipt
 from millpond.chain.keys import wallet_of
 from millpond.chain.outbox import SqliteOutbox
@@ -17,8 +19,9 @@ from millpond.chain.reverts import ContractRevertError
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor
 from millpond.errors import InputError, SettingsError
+from millpond.protocol import vouchers
 from millpond.protocol.hashing import keccak256
-from millpond.protocol.ids import Address, Bytes32, bytes32
+from millpond.protocol.ids import ZERO_ADDRESS, Address, Bytes32, bytes32
 from millpond.protocol.messages import PoolView
 from millpond.settings import Network
 
@@ -57,14 +60,13 @@ class Withdrawal:
 class RenterChain:
     """One renter on one pool. Transactions go through a durable outbox, one sender at a time per home."""
 
-    def __init__(self, eth: Eth, transactor: Transactor, outbox: SqliteOutbox, controller: Contract) -> None:
+    def __init__(self, eth: Eth, transactor: Transactor, outbox: SqliteOutbox, controller: Controller) -> None:
         self._eth = eth
         self._transactor = transactor
         self._outbox = outbox
         self._controller = controller
-        self._escrow = controller
-        self._token = controller
-        self.gas: list[tuple[str, int]] = []
+        self._escrow = Escrow(eth, ZERO_ADDRESS)
+        self._token = MockToken(eth, ZERO_ADDRESS)
 
     @classmethod
     async def connect(cls, network: Network, key: bytes, home: Path) -> RenterChain:
@@ -76,7 +78,7 @@ class RenterChain:
                     f"there is no pool at {network.controller} on chain {network.chain_id}",
                     remedy="Check MILLPOND_POOL; a development chain that was reset needs `millpond dev up` again.",
                 )
-            controller = contract(eth, "Controller", network.controller)
+            controller = Controller(eth, network.controller)
             wallet = wallet_of(key)
             folder = home / "outbox"
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -84,8 +86,8 @@ class RenterChain:
             transactor = Transactor(eth, wallet, outbox)
             chain = cls(eth, transactor, outbox, controller)
             await transactor.start()
-            chain._escrow = contract(eth, "Escrow", await controller.read("escrow"))
-            chain._token = contract(eth, "MockToken", (await controller.read("params"))["token"])
+            chain._escrow = Escrow(eth, await controller.escrow())
+            chain._token = MockToken(eth, (await controller.params()).token)
         except BaseException:
             await eth.rpc.close()
             raise
@@ -102,21 +104,21 @@ class RenterChain:
 
     async def find_node(self) -> str:
         """The URL the pool's node announces on chain; raises `SettingsError` when it announces none."""
-        node = await self._controller.read("node")
-        service = await self._controller.read("serviceOf", node, NODE_SERVICE)
-        if not service["uri"]:
+        node = await self._controller.node()
+        service = await self._controller.service_of(node, NODE_SERVICE)
+        if not service.uri:
             raise SettingsError(
                 f"the node {node} of pool {self._controller.address} announces no URL on chain",
                 remedy="Ask the pool's operator whether its node runs, or set MILLPOND_NODE_URL.",
             )
-        return str(service["uri"])
+        return service.uri
 
     async def enter_pool(self, pool: PoolView) -> None:
         """Refuses a node whose addresses are not those of the pool on chain: what is signed for them would be lost."""
         expected = {
             "escrow": self._escrow.address,
             "token": self._token.address,
-            "node": await self._controller.read("node"),
+            "node": await self._controller.node(),
         }
         for name, address in expected.items():
             if getattr(pool, name) != address:
@@ -130,17 +132,17 @@ class RenterChain:
     async def funds(self) -> Funds:
         token, me = self._token.address, self.address
         free, noticed, owed, wallet, gas = await asyncio.gather(
-            self._escrow.read("free", token, me),
-            self._escrow.read("noticed", token, me),
-            self._escrow.read("owed", token, me),
-            self._token.read("balanceOf", me),
+            self._escrow.free(token, me),
+            self._escrow.noticed(token, me),
+            self._escrow.owed(token, me),
+            self._token.balance_of(me),
             self._eth.balance(me),
         )
         return Funds(wallet, free, noticed[0], owed, gas)
 
     async def deposit(self, amount: int) -> None:
         """Approves what is missing and deposits; raises `InsufficientWalletError`, `EscrowTokenNotListedError`, ..."""
-        balance = await self._token.read("balanceOf", self.address)
+        balance = await self._token.balance_of(self.address)
         if balance < amount:
             raise InsufficientWalletError(
                 f"the wallet {self.address} holds {balance} base units, {amount} are needed",
@@ -148,54 +150,54 @@ class RenterChain:
                 balance=balance,
                 needed=amount,
             )
-        if await self._token.read("allowance", self.address, self._escrow.address) < amount:
-            await self._send(self._token.build("approve", self._escrow.address, amount))
-        await self._send(self._escrow.build("deposit", self._token.address, amount))
+        if await self._token.allowance(self.address, self._escrow.address) < amount:
+            await self._send(self._token.approve(self._escrow.address, amount))
+        await self._send(self._escrow.deposit(self._token.address, amount))
 
     async def withdraw(self, amount: int | None, to: Address) -> Withdrawal:
         """Pays what is owed and what was noticed long enough ago, then gives notice of what is still wanted."""
         token, me, paid = self._token.address, self.address, 0
-        owed = await self._escrow.read("owed", token, me)
+        owed = await self._escrow.owed(token, me)
         if owed:
-            await self._send(self._escrow.build("withdrawOwedTo", token, to))
+            await self._send(self._escrow.withdraw_owed_to(token, to))
             paid += owed
-        noticed, ready_at = await self._escrow.read("noticed", token, me)
+        noticed, ready_at = await self._escrow.noticed(token, me)
         if noticed and await self._chain_time() >= ready_at:
-            before = await self._escrow.read("free", token, me)
-            await self._send(self._escrow.build("withdraw", token, to))
-            return Withdrawal(paid + before - await self._escrow.read("free", token, me), 0, 0)
-        free = await self._escrow.read("free", token, me)
+            before = await self._escrow.free(token, me)
+            await self._send(self._escrow.withdraw(token, to))
+            return Withdrawal(paid + before - await self._escrow.free(token, me), 0, 0)
+        free = await self._escrow.free(token, me)
         wanted = free if amount is None else min(amount, free)
         if not noticed and wanted:
-            await self._send(self._escrow.build("noticeWithdrawal", token, wanted))
-            noticed, ready_at = await self._escrow.read("noticed", token, me)
+            await self._send(self._escrow.notice_withdrawal(token, wanted))
+            noticed, ready_at = await self._escrow.noticed(token, me)
         return Withdrawal(paid, noticed, ready_at)
 
     # LEASES
 
     async def close_lease(self, lease: Bytes32) -> None:
         """Closes; a lease that is closed already stays so."""
-        if (await self._controller.read("leaseOf", lease))["closedAt"]:
+        if (await self._controller.lease_of(lease)).closedAt:
             return
         try:
-            await self._send(self._controller.build("closeLease", lease))
+            await self._send(self._controller.close_lease(lease))
         except ContractRevertError as error:
             if error.code != "ControllerLeaseNotOpenError":
                 raise
 
     async def cancel_request(self, nonce: int) -> None:
-        if not await self._escrow.read("isNonceUsed", self.address, nonce):
-            await self._send(self._escrow.build("cancelRequest", nonce))
+        if not await self._escrow.is_nonce_used(self.address, nonce):
+            await self._send(self._escrow.cancel_request(nonce))
 
     async def is_settled(self, lease: Bytes32) -> bool:
-        return bool((await self._account(lease))["isSettled"])
+        return (await self._account(lease)).isSettled
 
     async def settlement(self, lease: Bytes32) -> Settlement:
         """What became of the earmark, added up from Escrow's events of the lease."""
         account = await self._account(lease)
-        price, duration, deposit = account["pricePerSecond"], account["duration"], account["depositSeconds"]
+        earmark = vouchers.earmark(account.pricePerSecond, account.duration, account.depositSeconds)
         paid = fee = burnt = refunded = 0
-        for name, args in await self._lease_events(lease, account["openedAt"]):
+        for name, args in await self._lease_events(lease, account.openedAt):
             if name == "VoucherCollected":
                 fee, burnt = fee + args["fee"], burnt + args["burnt"]
                 paid += args["paid"] - args["fee"] - args["burnt"]
@@ -203,20 +205,17 @@ class RenterChain:
                 refunded += args["amount"]
             elif name == "LeaseSettled":
                 refunded, burnt = refunded + args["refunded"], burnt + args["burnt"]
-        return Settlement(lease, price * (duration + deposit), paid, fee, burnt, refunded, bool(account["isSettled"]))
+        return Settlement(lease, earmark, paid, fee, burnt, refunded, account.isSettled)
 
     # PARTS
 
-    async def _account(self, lease: Bytes32) -> dict[str, Any]:
-        account: dict[str, Any] = await self._escrow.read("leaseAccount", self._controller.address, lease)
-        return account
+    async def _account(self, lease: Bytes32) -> LeaseAccount:
+        return await self._escrow.lease_account(self._controller.address, lease)
 
     async def _send(self, call: Call) -> TxReceipt:
         """Each user action is one intent: the key is the action and the moment, so that asking again is a new one."""
         handle = await self._transactor.send_call(f"{call.label}:{time.time_ns()}", call)
-        receipt = await handle.mined()
-        self.gas.append((call.label, receipt.gas_used))
-        return receipt
+        return await handle.mined()
 
     async def _chain_time(self) -> int:
         header = await self._eth.header()

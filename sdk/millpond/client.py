@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from millpond._asyncclient import AsyncClient
-from millpond._asyncleases import Settlement
 from millpond._leaseset import LeaseSet
 from millpond._renterchain import Funds, Withdrawal
+from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
 from millpond.protocol.messages import LeaseView, OfferView, PoolView, ReceiptBundle, Why
 from millpond.settings import Network
