@@ -27,8 +27,8 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
         uint40 readyAt;
     }
 
-    /// @dev Three full slots written at opening; the fourth only by the first collection or the settlement.
-    struct LeaseRecord {
+    /// @dev Three full slots, written as one at the opening; only `stoppedAfter` changes later.
+    struct Terms {
         address payer;
         uint40 openedAt;
         uint32 duration;
@@ -41,6 +41,11 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
         uint24 feePpm;
         uint24 burnPpm;
         uint32 stoppedAfter;
+    }
+
+    /// @dev The slot after the terms is written by the first collection or the settlement.
+    struct LeaseRecord {
+        Terms terms;
         uint104 collected;
         bool isSettled;
     }
@@ -134,7 +139,7 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
     {
         _checkRequest(request, terms);
         _checkTerms(terms);
-        bytes32 requestHash = Signed.hash(request);
+        bytes32 requestHash = keccak256(abi.encode(Signed.REQUEST_TYPEHASH, request));
         bool isSigned =
             SignatureChecker.isValidSignatureNowCalldata(request.renter, _hashTypedDataV4(requestHash), signature);
         require(isSigned, EscrowBadRequestSignature(request.renter));
@@ -148,12 +153,12 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
     /// @inheritdoc IEscrow
     function stopLease(bytes32 lease) external nonReentrant {
         LeaseRecord storage record = _record(msg.sender, lease);
-        require(record.stoppedAfter == 0, EscrowLeaseStopped(lease));
+        require(record.terms.stoppedAfter == 0, EscrowLeaseStopped(lease));
 
         uint256 elapsed = _elapsed(record);
-        record.stoppedAfter = (elapsed + 1).toUint32();
+        record.terms.stoppedAfter = (elapsed + 1).toUint32();
 
-        emit LeaseStopped(msg.sender, lease, record.openedAt + elapsed);
+        emit LeaseStopped(msg.sender, lease, record.terms.openedAt + elapsed);
     }
 
     /// @inheritdoc IEscrow
@@ -191,7 +196,7 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
     /// @inheritdoc IEscrow
     function settle(address controller, bytes32 lease) external nonReentrant {
         LeaseRecord storage record = _record(controller, lease);
-        uint256 endsAt = _endOf(record) + record.claimWindow;
+        uint256 endsAt = _endOf(record) + record.terms.claimWindow;
         require(block.timestamp >= endsAt, EscrowClaimWindowOpen(endsAt, block.timestamp));
 
         _settle(controller, lease, record);
@@ -248,18 +253,18 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
     /// @inheritdoc IEscrow
     function leaseAccount(address controller, bytes32 lease) external view returns (LeaseAccount memory account) {
         LeaseRecord storage record = _record(controller, lease);
-        account.payer = record.payer;
-        account.openedAt = record.openedAt;
-        account.duration = record.duration;
-        account.claimWindow = record.claimWindow;
-        account.payee = record.payee;
-        account.pricePerSecond = record.pricePerSecond;
-        account.tokenId = record.tokenId;
-        account.voucherSigner = record.voucherSigner;
-        account.depositSeconds = record.depositSeconds;
-        account.feePpm = record.feePpm;
-        account.burnPpm = record.burnPpm;
-        account.stoppedAfter = record.stoppedAfter;
+        account.payer = record.terms.payer;
+        account.openedAt = record.terms.openedAt;
+        account.duration = record.terms.duration;
+        account.claimWindow = record.terms.claimWindow;
+        account.payee = record.terms.payee;
+        account.pricePerSecond = record.terms.pricePerSecond;
+        account.tokenId = record.terms.tokenId;
+        account.voucherSigner = record.terms.voucherSigner;
+        account.depositSeconds = record.terms.depositSeconds;
+        account.feePpm = record.terms.feePpm;
+        account.burnPpm = record.terms.burnPpm;
+        account.stoppedAfter = record.terms.stoppedAfter;
         account.collected = record.collected;
         account.accrued = _accrued(record).toUint128();
         account.isSettled = record.isSettled;
@@ -354,21 +359,32 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
         require(available >= earmark, EscrowInsufficientFree(available, earmark));
 
         account.free = (available - earmark).toUint104();
-        record.payer = request.renter;
-        record.openedAt = block.timestamp.toUint40();
-        record.duration = terms.duration;
-        record.claimWindow = terms.claimWindow;
-        record.payee = terms.payee;
-        record.pricePerSecond = terms.pricePerSecond;
-        record.tokenId = tokenId;
-        record.voucherSigner = request.voucherSigner;
-        record.depositSeconds = terms.depositSeconds;
-        record.feePpm = terms.feePpm;
-        record.burnPpm = terms.burnPpm;
+        _write(record, request.renter, request.voucherSigner, tokenId, terms);
 
         emit LeaseFunded(
             msg.sender, lease, request.renter, request.token, earmark, terms, request.voucherSigner, request.nonce
         );
+    }
+
+    /// @dev Twin: `record.terms = Terms({payer: payer, openedAt: now, ..., stoppedAfter: 0})`, which reads and masks each slot four
+    /// times. Every value is of its field's own type, or was checked; `openedAt` fits until the year 36,812.
+    function _write(
+        LeaseRecord storage record,
+        address payer,
+        address signer,
+        uint16 tokenId,
+        LeaseTerms calldata terms
+    ) private {
+        uint256 first = uint256(uint160(payer)) | block.timestamp << 160 | uint256(terms.duration) << 200
+            | uint256(terms.claimWindow) << 232;
+        uint256 second = uint256(uint160(terms.payee)) | uint256(terms.pricePerSecond) << 160 | uint256(tokenId) << 240;
+        uint256 third = uint256(uint160(signer)) | uint256(terms.depositSeconds) << 160 | uint256(terms.feePpm) << 176
+            | uint256(terms.burnPpm) << 200;
+        assembly ("memory-safe") {
+            sstore(record.slot, first)
+            sstore(add(record.slot, 1), second)
+            sstore(add(record.slot, 2), third)
+        }
     }
 
     /* PAYING */
@@ -379,7 +395,7 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
         returns (uint256 paid)
     {
         LeaseRecord storage record = _record(controller, lease);
-        _checkVoucher(record.voucherSigner, voucherDigest(lease, cumulative), signature);
+        _checkVoucher(record.terms.voucherSigner, voucherDigest(lease, cumulative), signature);
         paid = _collectable(record, cumulative);
         if (paid == 0) return 0;
 
@@ -396,9 +412,9 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
         private
         returns (uint256 fee, uint256 burnt)
     {
-        uint16 tokenId = record.tokenId;
-        (fee, burnt) = Fees.split(previous, next, record.feePpm, record.burnPpm);
-        _owed[tokenId][record.payee] += next - previous - fee - burnt;
+        uint16 tokenId = record.terms.tokenId;
+        (fee, burnt) = Fees.split(previous, next, record.terms.feePpm, record.terms.burnPpm);
+        _owed[tokenId][record.terms.payee] += next - previous - fee - burnt;
         if (fee > 0) _owed[tokenId][_treasuries[controller]] += fee;
         if (burnt > 0) _burnPending[tokenId] += burnt;
     }
@@ -409,23 +425,23 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
     }
 
     function _returnOpeningDeposit(address controller, bytes32 lease, LeaseRecord storage record) private {
-        uint256 amount = uint256(record.pricePerSecond) * record.depositSeconds;
+        uint256 amount = uint256(record.terms.pricePerSecond) * record.terms.depositSeconds;
         if (amount == 0) return;
-        _accounts[record.tokenId][record.payer].free += amount.toUint104();
+        _accounts[record.terms.tokenId][record.terms.payer].free += amount.toUint104();
 
         emit OpeningDepositReturned(controller, lease, amount);
     }
 
     function _settle(address controller, bytes32 lease, LeaseRecord storage record) private {
         require(!record.isSettled, EscrowLeaseSettled(lease));
-        uint256 price = record.pricePerSecond;
+        uint256 price = record.terms.pricePerSecond;
         uint256 collected = record.collected;
-        uint16 tokenId = record.tokenId;
-        uint256 refund = price * record.duration - collected;
-        uint256 burnt = collected == 0 ? price * record.depositSeconds : 0;
+        uint16 tokenId = record.terms.tokenId;
+        uint256 refund = price * record.terms.duration - collected;
+        uint256 burnt = collected == 0 ? price * record.terms.depositSeconds : 0;
 
         record.isSettled = true;
-        if (refund > 0) _accounts[tokenId][record.payer].free += refund.toUint104();
+        if (refund > 0) _accounts[tokenId][record.terms.payer].free += refund.toUint104();
         if (burnt > 0) _burnPending[tokenId] += burnt;
 
         emit LeaseSettled(controller, lease, refund, burnt);
@@ -454,24 +470,24 @@ contract Escrow is IEscrow, EIP712, ReentrancyGuardTransient {
 
     function _record(address controller, bytes32 lease) private view returns (LeaseRecord storage record) {
         record = _leases[controller][lease];
-        require(record.payer != address(0), EscrowLeaseUnknown(lease));
+        require(record.terms.payer != address(0), EscrowLeaseUnknown(lease));
     }
 
     /// @dev Seconds the meter has run.
     function _elapsed(LeaseRecord storage record) private view returns (uint256) {
-        uint256 stoppedAfter = record.stoppedAfter;
+        uint256 stoppedAfter = record.terms.stoppedAfter;
         if (stoppedAfter != 0) return stoppedAfter - 1;
-        return Math.min(block.timestamp - record.openedAt, record.duration);
+        return Math.min(block.timestamp - record.terms.openedAt, record.terms.duration);
     }
 
     /// @dev When the meter stopped, or will at the latest.
     function _endOf(LeaseRecord storage record) private view returns (uint256) {
-        uint256 stoppedAfter = record.stoppedAfter;
-        return record.openedAt + (stoppedAfter != 0 ? stoppedAfter - 1 : record.duration);
+        uint256 stoppedAfter = record.terms.stoppedAfter;
+        return record.terms.openedAt + (stoppedAfter != 0 ? stoppedAfter - 1 : record.terms.duration);
     }
 
     function _accrued(LeaseRecord storage record) private view returns (uint256) {
-        return record.pricePerSecond * _elapsed(record);
+        return record.terms.pricePerSecond * _elapsed(record);
     }
 
     function _collectable(LeaseRecord storage record, uint256 cumulative) private view returns (uint256) {

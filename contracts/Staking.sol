@@ -20,13 +20,14 @@ contract Staking is IStaking, ReentrancyGuardTransient {
     using SafeCast for uint256;
     using ThawQueue for ThawQueue.Queue;
 
-    /// @dev Slot 0: terms, fixed at creation. Slot 1: what `reserve` and `thaw` read. `added` is the sum of everything ever
-    /// provisioned, over time: it tells what was staked after an offence.
+    /// @dev Slot 0: terms, fixed at creation. Slot 1: what `reserve` and `thaw` read. `added` is the sum of everything provisioned
+    /// after the creation, over time: with `createdAt` it tells what was staked after an offence.
     struct ProvisionRecord {
         address slasher;
         uint16 tokenId;
-        uint32 thawPeriod;
+        uint24 thawPeriod;
         uint24 slashCapPpm;
+        uint32 createdAt;
         uint96 active;
         uint96 exposure;
         uint40 retiredAt;
@@ -109,7 +110,8 @@ contract Staking is IStaking, ReentrancyGuardTransient {
     {
         require(amount > 0, StakingZeroAmount());
         ProvisionRecord storage record = _provisions[pool][msg.sender];
-        if (record.slasher == address(0)) _create(record, pool);
+        bool isNew = record.slasher == address(0);
+        if (isNew) _create(record, pool);
         require(
             record.slasher == expectedSlasher && record.thawPeriod == expectedThawPeriod,
             StakingTermsChanged(record.slasher, record.thawPeriod)
@@ -118,7 +120,7 @@ contract Staking is IStaking, ReentrancyGuardTransient {
         _takeIdle(record.tokenId, amount);
         record.active += amount.toUint96();
         record.retiredAt = 0;
-        record.added.push(block.timestamp.toUint48(), (record.added.latest() + amount).toUint208());
+        if (!isNew) record.added.push(block.timestamp.toUint48(), (record.added.latest() + amount).toUint208());
 
         emit StakeProvisioned(pool, msg.sender, amount);
     }
@@ -357,8 +359,9 @@ contract Staking is IStaking, ReentrancyGuardTransient {
 
         record.slasher = slasher;
         record.tokenId = _tokenIds[token];
-        record.thawPeriod = thawPeriod;
+        record.thawPeriod = uint256(thawPeriod).toUint24();
         record.slashCapPpm = slashCapPpm;
+        record.createdAt = block.timestamp.toUint32();
 
         emit ProvisionCreated(pool, msg.sender, slasher, token, thawPeriod, slashCapPpm);
     }
@@ -430,12 +433,13 @@ contract Staking is IStaking, ReentrancyGuardTransient {
     /// @dev A retired provision's exposure is void after a thaw period: by then every lease and its windows are over.
     function _thawable(ProvisionRecord storage record) private view returns (uint256) {
         uint256 retiredAt = record.retiredAt;
-        bool isVoid = retiredAt != 0 && block.timestamp >= retiredAt + record.thawPeriod;
+        bool isVoid = retiredAt != 0 && block.timestamp >= retiredAt + uint256(record.thawPeriod);
         return isVoid ? record.active : _unreserved(record);
     }
 
     /// @dev Stake held now less what was provisioned since the offence; rounding of the cap is against the offender.
     function _slashable(ProvisionRecord storage record, uint256 offendedAt) private view returns (uint256) {
+        if (offendedAt < record.createdAt) return 0;
         uint256 held = uint256(record.active) + record.queue.total;
         uint48 time = Math.min(offendedAt, block.timestamp).toUint48();
         uint256 addedSince = record.added.latest() - record.added.upperLookupRecent(time);
