@@ -10,6 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 TOOLS := scripts/toolchain
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 CONTRACTS_PIP := .venv-contracts/bin/python -m pip --disable-pip-version-check --quiet
+INSTALL := install --no-compile --no-deps
 export PATH := $(CURDIR)/$(TOOLS):$(PATH)
 
 .NOTPARALLEL:
@@ -38,16 +39,16 @@ setup: setup-lint .venv-contracts/.millpond
 	$(PYTHON) -m venv .venv
 
 .venv/.millpond-demo: requirements.lock pyproject.toml | .venv/bin/python
-	$(PIP) install --require-hashes --no-deps -r requirements.lock
-	$(PIP) install --no-deps --no-build-isolation -e .
+	$(PIP) $(INSTALL) --require-hashes -r requirements.lock
+	$(PIP) $(INSTALL) --no-build-isolation -e .
 	@touch $@
 
 .venv/.millpond-dev: requirements-dev.lock .venv/.millpond-demo
-	$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
+	$(PIP) $(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 .venv/.millpond-node: requirements-node.lock | .venv/bin/python
-	@find-node >/dev/null 2>&1 || $(PIP) install --require-hashes --no-deps -r requirements-node.lock
+	@find-node >/dev/null 2>&1 || $(PIP) $(INSTALL) --require-hashes -r requirements-node.lock
 	@touch $@
 
 node_modules/.millpond-chain: package-lock.json .venv/.millpond-node
@@ -63,10 +64,10 @@ node_modules/.millpond-all: package-lock.json .venv/.millpond-node
 # pip would take a compiled wheel it built before from its cache, so the cache is not used.
 .venv-contracts/.millpond: requirements-contracts.lock requirements-brownie.lock | .venv/bin/python
 	.venv/bin/python -m venv --clear .venv-contracts
-	$(CONTRACTS_PIP) install --require-hashes --no-deps -r requirements-contracts.lock
+	$(CONTRACTS_PIP) $(INSTALL) --require-hashes -r requirements-contracts.lock
 	BROWNIE_LIB=1 BROWNIE_NOCOMPILE=1 $(CONTRACTS_PIP) wheel --no-cache-dir --no-deps --no-binary eth-brownie \
 		--require-hashes -r requirements-brownie.lock -w .venv-contracts/wheels
-	$(CONTRACTS_PIP) install --no-deps .venv-contracts/wheels/eth_brownie-*.whl
+	$(CONTRACTS_PIP) $(INSTALL) .venv-contracts/wheels/eth_brownie-*.whl
 	@touch $@
 
 # WORK
@@ -84,11 +85,9 @@ lint: setup-lint
 	scripts/run_lint.sh
 
 contracts: setup artefacts
-	brownie compile
 	.venv/bin/python scripts/export_artefacts.py --compare
 
 artefacts: setup-lint
-	forge build
 	.venv/bin/python scripts/export_artefacts.py
 
 gas: setup-lint
