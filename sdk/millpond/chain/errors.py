@@ -99,9 +99,3 @@ class TransactionTimeoutError(ChainError):
     remedy_text = (
         "The transaction is kept and will be sent again; wait longer with the same key, never send it under another."
     )
-
-
-class BundleError(InputError):
-    """A receipt bundle is malformed or proves nothing."""
-
-    remedy_text = "Ask for the receipt again; do not trust this copy."

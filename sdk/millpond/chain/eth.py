@@ -113,9 +113,13 @@ class Eth:
         calls = [("eth_getTransactionReceipt", (item,)) for item in hashes]
         return [parse_receipt(item) for item in await self.rpc.batch(calls)] if calls else []
 
-    async def logs(self, first: int, last: int, addresses: Sequence[Address]) -> list[Log]:
-        """Logs of the closed block range, in chain order."""
-        query = {"fromBlock": hex(first), "toBlock": hex(last), "address": list(addresses)}
+    async def logs(
+        self, first: int, last: int, addresses: Sequence[Address], topics: Sequence[bytes | None] = ()
+    ) -> list[Log]:
+        """Logs of the closed block range, in chain order. `topics` filter by place, None for any."""
+        query: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "address": list(addresses)}
+        if topics:
+            query["topics"] = [None if topic is None else "0x" + topic.hex() for topic in topics]
         found = await self.rpc.call("eth_getLogs", query)
         if not isinstance(found, list):
             raise RpcResponseError("the RPC answered eth_getLogs with no list", method="eth_getLogs")
