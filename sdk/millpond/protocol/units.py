@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 
 from millpond.protocol.errors import InputError
 
@@ -11,6 +11,8 @@ SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 MEBIBYTES = {"MiB": 1, "GiB": 1024, "M": 1, "G": 1024, "MB": 1, "GB": 1024}
 SHARE_FULL = 1000
 PPM = 1_000_000
+MAX_DIGITS = 60
+_EXACT = Context(prec=200)
 
 
 class UnitError(InputError):
@@ -22,8 +24,8 @@ def _number(text: str, whole: str) -> Decimal:
         value = Decimal(text)
     except InvalidOperation:
         raise UnitError(f"not a number: {whole!r}", text=whole) from None
-    if not value.is_finite() or value < 0:
-        raise UnitError(f"must be zero or more: {whole!r}", text=whole)
+    if not value.is_finite() or value < 0 or abs(value.adjusted()) > MAX_DIGITS:
+        raise UnitError(f"must be zero or more, and of reasonable size: {whole!r}", text=whole)
     return value
 
 
@@ -46,7 +48,7 @@ def parse_memory(text: str) -> int:
 
 def parse_amount(text: str, decimals: int) -> int:
     """Base units of a token with `decimals`; refuses more digits than the token has."""
-    scaled = _number(text.strip(), text) * (Decimal(10) ** decimals)
+    scaled = _number(text.strip(), text).scaleb(decimals, _EXACT)
     if scaled != scaled.to_integral_value():
         raise UnitError(f"{text!r} has more than the token's {decimals} decimals", text=text, decimals=decimals)
     return int(scaled)
@@ -58,11 +60,11 @@ def parse_price(text: str, decimals: int) -> int:
     seconds = SECONDS.get(unit.strip() or "h")
     if seconds is None:
         raise UnitError(f"cannot read the price {text!r}; write it per s, m, h or d", text=text)
-    return int(_number(amount.strip(), text) * (Decimal(10) ** decimals) / seconds)
+    return int(_number(amount.strip(), text).scaleb(decimals, _EXACT)) // seconds
 
 
 def format_amount(base_units: int, decimals: int, places: int = 6) -> str:
     """A plain decimal number with at most `places` digits after the point, rounded down."""
-    value = Decimal(base_units) / (Decimal(10) ** decimals)
-    text = f"{value:.{min(places, decimals) + 1}f}"[:-1]
-    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+    whole, rest = divmod(base_units, 10**decimals)
+    digits = f"{rest:0{decimals}d}"[: min(places, decimals)].rstrip("0") if decimals else ""
+    return f"{whole}.{digits}" if digits else str(whole)

@@ -29,7 +29,8 @@ def earmark(price_per_second: int, duration: int, deposit_seconds: int) -> int:
     return price_per_second * (duration + deposit_seconds)
 
 
-def split(amount: int, fee_ppm: int, burn_ppm: int) -> tuple[int, int, int]:
-    """`(payee, fee, burnt)` of a collected amount: fee and burn rounded down, the payee gets the rest."""
-    fee, burnt = amount * fee_ppm // PPM, amount * burn_ppm // PPM
-    return amount - fee - burnt, fee, burnt
+def split(cumulative: int, fee_ppm: int, burn_ppm: int) -> tuple[int, int, int]:
+    """`(payee, fee, burnt)` of all that vouchers collected: the fee of the sum, the burn of the rest, both rounded down."""
+    fee = cumulative * fee_ppm // PPM
+    burnt = (cumulative - fee) * burn_ppm // PPM
+    return cumulative - fee - burnt, fee, burnt
