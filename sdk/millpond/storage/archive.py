@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import lzma
 import os
 import secrets
 import shutil
 import tarfile
 import zlib
 from contextlib import ExitStack
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from millpond.storage.budget import Budget, Meter
 from millpond.storage.disk import typed_os_errors
-from millpond.storage.errors import ArchiveError, LinkRefusedError, UnsafePathError
+from millpond.storage.errors import ArchiveError, BudgetExceededError, LinkRefusedError, UnsafePathError
 from millpond.storage.folder import Folder, absolute
 from millpond.storage.names import check_name, check_path, collision_key
 
 _PIECE_BYTES = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_EXTENSIONS = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+_MAX_EXTENSION_BYTES = 64 * 1024
 
 
 def unpack_tar(source: BinaryIO, target: str | os.PathLike[str], *, budget: Budget | None = None) -> None:
-    """Unpack a plain or gzip, bzip2 or xz tar into `target`, which must not exist and appears only when complete.
+    """Unpack a plain or gzip tar into `target`, which must not exist and appears only when complete.
 
     Owners, modes and times in the archive are ignored. Blocking; run it in a thread from async code.
     Raises `LinkRefusedError`, `UnsafePathError`, `BudgetExceededError`, `ArchiveError`.
@@ -43,16 +51,51 @@ def unpack_tar(source: BinaryIO, target: str | os.PathLike[str], *, budget: Budg
 
 def _unpack(source: BinaryIO, root: Folder, meter: Meter) -> None:
     tree = _Tree(root)
+    head = source.read(len(_GZIP))
     try:
-        with tarfile.open(fileobj=source, mode="r|*", errorlevel=2) as archive:
+        with _open(head, source) as archive:
             while (member := archive.next()) is not None:
                 parts = _member_path(member)
                 meter.visit(len(parts))
                 meter.expect(member.size)
                 _unpack_member(archive, member, parts, tree, meter)
                 archive.members = []  # type: ignore[attr-defined]  # or memory grows with the archive
-    except (tarfile.TarError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+    except (tarfile.TarError, EOFError, ValueError, RecursionError, OverflowError, zlib.error) as error:
         raise ArchiveError(f"the archive cannot be read: {error}") from error
+
+
+def _open(head: bytes, source: BinaryIO) -> tarfile.TarFile:
+    stream = cast(BinaryIO, _Rejoined(head, source))  # a tar that is read as a stream needs nothing but `read`
+    if head == _GZIP:
+        return tarfile.open(fileobj=stream, mode="r|gz", tarinfo=_PlainInfo, errorlevel=2)
+    return tarfile.open(fileobj=stream, mode="r|", tarinfo=_PlainInfo, errorlevel=2)
+
+
+class _Rejoined:
+    """A stream whose first bytes have been looked at."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head, b""
+        return head + self._rest.read(size - len(head))
+
+
+class _PlainInfo(tarfile.TarInfo):
+    """Headers that tarfile would follow into memory without limit are refused before it reads them."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+        if self.type in _EXTENSIONS and self.size > _MAX_EXTENSION_BYTES:
+            raise BudgetExceededError(
+                "a header of the archive is too long", what="bytes", used=self.size, limit=_MAX_EXTENSION_BYTES
+            )
+        return super()._proc_member(archive)  # type: ignore[misc,no-any-return]
+
+    def _refuse_sparse(self, *_: object) -> None:
+        raise LinkRefusedError(f"the archive has a sparse file: {self.name[:80]!r}", path=self.name)
+
+    _proc_sparse = _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 def _member_path(member: tarfile.TarInfo) -> tuple[str, ...]:

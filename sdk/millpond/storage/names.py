@@ -29,9 +29,12 @@ def check_names(names: Iterable[str]) -> None:
     """Check each name, and that no two mean the same file where case or Unicode form is ignored."""
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(collision_key(check_name(name)), name)
-        if other is not name:
-            raise UnsafePathError(f"{name!r} and {other!r} are one file on some systems", name=name, other=other)
+        key = collision_key(check_name(name))
+        if key in seen:
+            raise UnsafePathError(
+                f"{name!r} and {seen[key]!r} are one file on some systems", name=name, other=seen[key]
+            )
+        seen[key] = name
 
 
 def check_path(path: str) -> tuple[str, ...]:

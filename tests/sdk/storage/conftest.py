@@ -117,7 +117,9 @@ def make_backend(kind: str, root: Path, clock: Clock, server: BlockServer) -> Ba
 
 
 @pytest.fixture(params=["memory", "embedded", "layered", "http"])
-async def sink(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: BlockServer) -> AsyncIterator[Backend]:
+async def sink(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: BlockServer
+) -> AsyncIterator[Backend]:
     """Everything that takes and gives blocks."""
     backend = make_backend(request.param, tmp_path / "store", clock, server)
     yield backend
@@ -125,7 +127,9 @@ async def sink(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, ser
 
 
 @pytest.fixture(params=["memory", "embedded", "layered"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: BlockServer) -> AsyncIterator[Any]:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: BlockServer
+) -> AsyncIterator[Any]:
     """Full stores."""
     backend = make_backend(request.param, tmp_path / "store", clock, server)
     yield backend.store
