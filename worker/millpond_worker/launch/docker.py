@@ -16,7 +16,9 @@ from .docker_check import findings_of, vulnerable_runtime
 from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, limits_from, warm_config
 from .docker_engine import DockerEngine
 from .errors import (
-    EngineUnavailableError,
+    CommandStartError,
+    ContainerGoneError,
+    EngineRefusedError,
     ImageMissingError,
     RunnerStartError,
     RuntimeVulnerableError,
@@ -98,9 +100,7 @@ class DockerLauncher(WarmKeeper):
 
     def _room(self, spec: ContainerSpec) -> Room:
         room = Room(self._lease_folder(spec.lease), owner_of(spec.lease))
-        room.create()
-        room.add_inputs(room.inputs, spec.inputs)
-        return room
+        return room.furnish(spec.inputs)
 
     async def start(self, spec: ContainerSpec) -> Container:
         await self._gate()
@@ -112,7 +112,7 @@ class DockerLauncher(WarmKeeper):
             bundle = await asyncio.to_thread(write_bundle, self._folder)
             config = warm_config(self._worker, spec, image, room, bundle)
             container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
-            session = await self._boot(container_id, listener)
+            session = await self._boot(container_id, listener, spec.image)
             if session is None:
                 raise RunnerStartError(
                     f"no runner in {spec.image}", image=spec.image, reason=await self._last_words(container_id)
@@ -127,14 +127,12 @@ class DockerLauncher(WarmKeeper):
         self._warm[container_id] = WarmContainer(container, session, room, GUEST_FOLDERS, kill, autopsy)
         return container
 
-    async def _boot(self, container_id: str, listener: Listener) -> Session | None:
+    async def _boot(self, container_id: str, listener: Listener, image: str) -> Session | None:
         try:
             await self._engine.start(container_id)
-        except EngineUnavailableError:
-            raise
-        except LaunchError as error:
+        except EngineRefusedError as error:
             raise RunnerStartError(
-                f"the container does not start: {error.message}", image="", reason=error.message
+                f"{image} cannot run Python: {error.message}", image=image, reason=error.message
             ) from error
         ended = asyncio.ensure_future(self._engine.wait(container_id))
         try:
@@ -191,11 +189,22 @@ class DockerLauncher(WarmKeeper):
         try:
             config = cold_config(self._worker, spec, image, room, command)
             container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
-            await self._engine.start(container_id)
+            await self._start_command(container_id, spec.image, command)
             run = ColdRun(self._engine, container_id, room, spec.limits, spec.task, spec.attempt)
             return await run.finish(time_limit_s, on_log)
         finally:
             await self._discard_unless_closing(container_id, room)
+
+    async def _start_command(self, container_id: str, image: str, command: Sequence[str]) -> None:
+        try:
+            await self._engine.start(container_id)
+        except EngineRefusedError as error:
+            raise CommandStartError(
+                f"{image} cannot run the command: {error.message}",
+                image=image,
+                command=list(command),
+                reason=error.message,
+            ) from error
 
     async def adopt(
         self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log

@@ -52,6 +52,12 @@ class RunnerStartError(LaunchError):
     remedy_text = "Use an image with Python 3.9 or newer as `python3` on its PATH, or run a container task instead."
 
 
+class CommandStartError(LaunchError):
+    """Fields: `image`, `command`, `reason`."""
+
+    remedy_text = "Check that the command exists inside the image, or give it by its full path there."
+
+
 class ContainerGoneError(LaunchError):
     """Fields: `container`."""
 

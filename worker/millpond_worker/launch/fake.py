@@ -39,7 +39,7 @@ class FakeContainer:
 
     spec: ContainerSpec
     kind: str
-    is_paused: bool = False
+    going: asyncio.Event = field(default_factory=asyncio.Event)
     running: dict[Key, asyncio.Future[TaskOutcome]] = field(default_factory=dict)
 
 
@@ -87,6 +87,7 @@ class FakeLauncher:
         self._count += 1
         name = f"fake-{self._count}"
         self.containers[name] = FakeContainer(spec, kind)
+        self.containers[name].going.set()
         return name
 
     def _find(self, name: str) -> FakeContainer:
@@ -101,13 +102,18 @@ class FakeLauncher:
         found.running[key] = ending
         try:
             await asyncio.sleep(0)
-            while found.is_paused and not ending.done():
-                await asyncio.sleep(0.001)
+            await self._while_paused(found, ending)
             if frame.task in self.held:
                 return await ending
             return ending.result() if ending.done() else self.outcomes.get(key) or run_here(frame)
         finally:
             found.running.pop(key, None)
+
+    async def _while_paused(self, found: FakeContainer, ending: asyncio.Future[TaskOutcome]) -> None:
+        going = asyncio.ensure_future(found.going.wait())
+        first: set[asyncio.Future[Any]] = {going, ending}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        going.cancel()
 
     def _end(self, found: FakeContainer, key: Key, status: TaskStatus) -> None:
         ending = found.running.get(key)
@@ -150,11 +156,11 @@ class FakeLauncher:
 
     async def pause(self, container: Container) -> None:
         self._enter("pause")
-        self._find(container.id).is_paused = True
+        self._find(container.id).going.clear()
 
     async def unpause(self, container: Container) -> None:
         self._enter("unpause")
-        self._find(container.id).is_paused = False
+        self._find(container.id).going.set()
 
     async def stop(self, container: Container) -> None:
         self._enter("stop")

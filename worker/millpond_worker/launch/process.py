@@ -93,9 +93,8 @@ class ProcessLauncher(WarmKeeper):
 
     def _room(self, spec: ContainerSpec) -> Room:
         room = Room(self._lease_folder(spec.lease), Owner(0, 0, False))
-        room.create()
+        room.furnish(spec.inputs)
         (room.folder / "tmp").mkdir(mode=0o700)
-        room.add_inputs(room.inputs, spec.inputs)
         return room
 
     def _environment(self, spec: ContainerSpec, room: Room) -> dict[str, str]:

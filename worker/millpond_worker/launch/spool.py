@@ -75,7 +75,17 @@ class Room:
         self.folder = lease_folder / "rooms" / self.name
         self.ctl, self.inputs, self.outputs = self.folder / "ctl", self.folder / "in", self.folder / "out"
 
-    def create(self) -> None:
+    def furnish(self, inputs: Mapping[str, Path]) -> Room:
+        """Makes the folders and copies the container's inputs. Leaves nothing when that fails. Raises `InputPathError`."""
+        try:
+            self._create()
+            self.add_inputs(self.inputs, inputs)
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def _create(self) -> None:
         for path in (self.lease_folder.parent, self.lease_folder, self.lease_folder / "rooms", self.folder):
             path.mkdir(mode=0o711, parents=True, exist_ok=True)
         for path in (self.ctl, self.inputs):
