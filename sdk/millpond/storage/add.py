@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import BinaryIO
 
 from anyio import to_thread
@@ -25,6 +27,7 @@ from millpond.storage.unixfs import PROFILE, Layout, Part, directory_block, dire
 from millpond.storage.writer import BlockWriter, write_blocks
 
 _READ_BYTES = 16 * 1024 * 1024
+_SHARED_HASH_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +110,22 @@ async def _add_stream(job: _Job, source: BinaryIO) -> Part:
 
 def _read_leaves(source: BinaryIO, chunk_bytes: int, position: int) -> tuple[list[Block], bool]:
     """The next chunks, and whether they are the last. A file with nothing in it is one empty chunk."""
-    leaves: list[Block] = []
-    for _ in range(max(1, _READ_BYTES // chunk_bytes)):
+    chunks: list[bytes] = []
+    is_last = False
+    while not is_last and len(chunks) < max(1, _READ_BYTES // chunk_bytes):
         chunk = _read_full(source, chunk_bytes)
-        if chunk or not (leaves or position):
-            leaves.append(make_block(chunk))
-        if len(chunk) < chunk_bytes:
-            return leaves, True
-    return leaves, False
+        is_last = len(chunk) < chunk_bytes
+        if chunk or not (chunks or position):
+            chunks.append(chunk)
+    if len(chunks) < 2 or chunk_bytes < _SHARED_HASH_BYTES:
+        return [make_block(chunk) for chunk in chunks], is_last
+    return list(_hashers().map(make_block, chunks)), is_last
+
+
+@cache
+def _hashers() -> ThreadPoolExecutor:
+    """Hashing large chunks releases the interpreter, so one file uses every core."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="millpond-hash")
 
 
 def _read_full(source: BinaryIO, size: int) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ _WRITERS = 8
 _STALE_SECONDS = 3600.0
 _INDEX_NAME = "index.sqlite3"
 _LOCK_NAME = "lock"
+_READOPT_BATCH = 1000
 T = TypeVar("T")
 
 
@@ -58,10 +60,12 @@ class EmbeddedCore:
         self._blocks, self._incoming, self._quarantine = root / "blocks", root / "incoming", root / "quarantine"
         for folder in (self._blocks, self._incoming, self._quarantine):
             self._disk.make_folder(folder)
+        for folder in (root, root.parent):
+            self._disk.sync_folder(folder)
         self._shards: set[Path] = set()
         self._changing = threading.Lock()
-        self._lock_file = (root / _LOCK_NAME).open("wb")
         self._index = Index(root / _INDEX_NAME)
+        self._lock_file = (root / _LOCK_NAME).open("wb")
         self._writers = ThreadPoolExecutor(_WRITERS, thread_name_prefix="millpond-store")
         self._commits: GroupCommit[Block] = GroupCommit(self._write_group)
         self._drop_stale_incoming()
@@ -124,9 +128,13 @@ class EmbeddedCore:
             self._forget([cid for cid, _ in loose])
         return GcReport(len(loose), sum(size for _, size in loose), expired)
 
-    def reindex(self, cid: Cid, size: int) -> None:
-        """Adopt a file that is already in its place and verified."""
-        self._index.add([(cid, size)], self._clock())
+    def readopt(self) -> StoreStat:
+        """Put every block file that verifies into the index; damaged ones are quarantined, other files left alone."""
+        found = (self._verified_size(path) for path in self._blocks.glob("*/*"))
+        sizes = (pair for pair in found if pair is not None)
+        while batch := list(islice(sizes, _READOPT_BATCH)):
+            self._index.add(batch, self._clock())
+        return self.stat()
 
     def path_of(self, cid: Cid) -> Path:
         """Sharded by the two characters before the last (the last one carries three bits only)."""
@@ -194,21 +202,29 @@ class EmbeddedCore:
         try:
             if errors:
                 raise errors[0]
-            folders = {self._place(block.cid, job.result()) for block, job in zip(blocks, jobs, strict=True)}
+            folders = {self.path_of(block.cid).parent for block in blocks}
+            self._make_shards(folders)
+            for block, job in zip(blocks, jobs, strict=True):
+                self._disk.rename(job.result(), self.path_of(block.cid))
             list(self._writers.map(self._disk.sync_folder, folders))
         finally:
             for job in jobs:
                 if job.exception() is None:
                     self._disk.remove(job.result())
 
-    def _place(self, cid: Cid, written: Path) -> Path:
-        path = self.path_of(cid)
-        if path.parent not in self._shards:
-            self._disk.make_folder(path.parent)
+    def _make_shards(self, folders: set[Path]) -> None:
+        new = folders - self._shards
+        for folder in new:
+            self._disk.make_folder(folder)
+        if new:
             self._disk.sync_folder(self._blocks)
-            self._shards.add(path.parent)
-        self._disk.rename(written, path)
-        return path.parent
+        self._shards |= new
+
+    def _verified_size(self, path: Path) -> tuple[Cid, int] | None:
+        with suppress(CidError, BlockTamperedError, BlockNotFoundError):
+            cid = parse_cid(path.name)
+            return cid, len(self.get(cid))
+        return None
 
     def _drop_stale_incoming(self) -> None:
         """What a killed process left; a living one's files are younger."""
@@ -277,17 +293,9 @@ def rebuild_index(root: str | os.PathLike[str]) -> StoreStat:
             os.replace(folder / (_INDEX_NAME + suffix), folder / (_INDEX_NAME + suffix + ".old"))
     core = EmbeddedCore(folder)
     try:
-        for path in (folder / "blocks").glob("*/*"):
-            _readopt(core, path)
-        return core.stat()
+        return core.readopt()
     finally:
         core.close()
-
-
-def _readopt(core: EmbeddedCore, path: Path) -> None:
-    with suppress(CidError, BlockTamperedError, BlockNotFoundError):
-        cid = parse_cid(path.name)
-        core.reindex(cid, len(core.get(cid)))
 
 
 async def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -39,11 +39,15 @@ class Index:
         self._lock = threading.Lock()
         with self._typed():
             self._db = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._prepare()
+            try:
+                self._prepare()
+            except (sqlite3.Error, StoreCorruptError):
+                self._db.close()
+                raise
 
     def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute("BEGIN IMMEDIATE")
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
