@@ -102,7 +102,7 @@ class Rpc:
         answers = answer if isinstance(answer, list) else [answer]
         if len(calls) > 1 and isinstance(answer, dict) and "error" in answer:
             raise _error(answer, calls[0][0])
-        by_id = {item.get("id"): item for item in answers if isinstance(item, dict)}
+        by_id = {item["id"]: item for item in answers if isinstance(item, dict) and isinstance(item.get("id"), int)}
         return [_settled(by_id.get(first + i), method) for i, (method, _) in enumerate(calls)]
 
     async def _post(self, body: Any, method: str) -> Any:
