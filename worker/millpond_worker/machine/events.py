@@ -30,6 +30,7 @@ __all__ = [
     "Outcome",
     "Restarted",
     "Run",
+    "Stopping",
     "StoreFailed",
     "Stored",
     "Tick",
@@ -77,6 +78,11 @@ class Restarted:
     """The process began; `running` are attempts whose cold containers outlived it."""
 
     running: frozenset[AttemptKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The process is about to end; leases go on when it is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,7 @@ class Committed:
 
 Event = (
     Restarted
+    | Stopping
     | Connected
     | Disconnected
     | DrainAsked

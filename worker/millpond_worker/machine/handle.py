@@ -22,6 +22,7 @@ from millpond_worker.machine.events import (
     LaunchFailed,
     Restarted,
     Run,
+    Stopping,
     Stored,
     StoreFailed,
     Tick,
@@ -36,7 +37,7 @@ def handle(state: WorkerState, event: Event, now: int) -> list[Command]:
     match event:
         case Desired() | ChainSaid() | Launched() | LaunchFailed() | HostClean() | VoucherNote() | TxDone():
             return _of_lease(state, event, now)
-        case Connected() | Disconnected() | DrainAsked() | Restarted() | Tick() | Ack() | Committed():
+        case Connected() | Disconnected() | DrainAsked() | Restarted() | Stopping() | Tick() | Ack() | Committed():
             return _of_worker(state, event, now)
         case _:
             return _of_attempt(state, event, now)
@@ -65,7 +66,9 @@ def _of_lease(
 
 
 def _of_worker(
-    state: WorkerState, event: Connected | Disconnected | DrainAsked | Restarted | Tick | Ack | Committed, now: int
+    state: WorkerState,
+    event: Connected | Disconnected | DrainAsked | Restarted | Stopping | Tick | Ack | Committed,
+    now: int,
 ) -> list[Command]:
     match event:
         case Connected(acked_seq=seq):
@@ -77,6 +80,8 @@ def _of_worker(
             state.is_draining = True
         case Restarted(running=running):
             return [*attempt.restarted(state, running), *lease.restarted(state)]
+        case Stopping():
+            return lease.stopping(state, now)
         case Tick():
             return [*lease.tick(state, now), *attempt.announce(state, now)]
         case Ack(seq=seq):

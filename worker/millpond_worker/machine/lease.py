@@ -185,6 +185,16 @@ def host_clean(state: WorkerState, lease: Bytes32) -> list[Command]:
     return [report(state, ended), CheckChain(lease)]
 
 
+def stopping(state: WorkerState, now: int) -> list[Command]:
+    """Tells the node what is lost with this process, and stops the meters at the very second."""
+    commands: list[Command] = []
+    for row in list(state.leases.values()):
+        if row.state is LeaseState.READY:
+            state.put_lease(row.with_(alive_at=now))
+        commands += attempt.lose_all(state, row.lease, "the worker is stopping")
+    return commands
+
+
 def restarted(state: WorkerState) -> list[Command]:
     """The warm containers died with the last process: what was served starts again, from the chain's word."""
     commands: list[Command] = []

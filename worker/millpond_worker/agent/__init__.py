@@ -1,0 +1,1 @@
+"""The worker's agent: performs what the machines command, and tells them what happens."""

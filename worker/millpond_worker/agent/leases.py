@@ -1,0 +1,167 @@
+"""Performs the commands of the lease machine: pull, carve, launch, pause, clear, ask the chain, send transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from millpond.protocol.errors import ChainError, InputError, LaunchError, MillpondError
+from millpond.protocol.ids import Bytes32
+from millpond_worker.agent.background import Background
+from millpond_worker.agent.host import HostSpec, LeaseHost
+from millpond_worker.agent.parts import Parts
+from millpond_worker.launch.port import OwnedContainer
+from millpond_worker.machine.commands import CheckChain, Clear, Launch, Pause, Pull, Resume, SendTx
+from millpond_worker.machine.events import ChainSaid, Event, HostClean, Launched, LaunchFailed, TxDone
+from millpond_worker.machine.model import LeaseRow, WorkerState
+
+LeaseCommand = Pull | CheckChain | Launch | Pause | Resume | Clear | SendTx
+log = logging.getLogger("millpond_worker")
+
+
+class LeaseDesk:
+    """Owns the hosts of leases. Steps of one lease run one after the other, in the order commanded."""
+
+    def __init__(self, parts: Parts, state: WorkerState, post: Callable[[Event], None], background: Background) -> None:
+        self._parts, self._state, self._post, self._background = parts, state, post, background
+        self.hosts: dict[Bytes32, LeaseHost] = {}
+        self._locks: dict[Bytes32, asyncio.Lock] = {}
+
+    def perform(self, command: LeaseCommand) -> None:
+        match command:
+            case Pull(image=image):
+                self._background.start(self._pull(image), f"pull {image}")
+            case CheckChain(lease=lease):
+                self._background.start(self.check([lease]), f"check {lease}")
+            case Launch(lease=lease):
+                self._background.start(self._launch(lease), f"launch {lease}")
+            case Pause(lease=lease):
+                self._background.start(self._freeze(lease, is_frozen=True), f"pause {lease}")
+            case Resume(lease=lease):
+                self._background.start(self._freeze(lease, is_frozen=False), f"resume {lease}")
+            case Clear(lease=lease):
+                self._background.start(self._clear(lease), f"clear {lease}")
+            case SendTx():
+                self._background.start(self._send(command), f"{command.kind.value} {command.lease}")
+
+    async def check(self, leases: list[Bytes32]) -> None:
+        """Tells the machine what the chain says. No answer is no news."""
+        try:
+            facts = await self._parts.chain.facts(leases)
+        except ChainError as error:
+            log.warning("the chain does not answer: %s", error.message)
+            return
+        for fact in facts:
+            self._post(ChainSaid(fact))
+
+    async def kill_orphans(self) -> int:
+        """Removes containers that belong to no lease which may have one; returns how many."""
+        owned = await self._parts.launcher.list_owned()
+        orphans = [found for found in owned if found.lease not in self.hosts and not self._is_adopted(found)]
+        for found in orphans:
+            log.warning("removing container %s of lease %s, which is not served", found.id, found.lease)
+            await self._parts.launcher.remove(found)
+        return len(orphans)
+
+    async def close(self) -> None:
+        """Leaves no container behind."""
+        for lease in list(self.hosts):
+            await self._wipe(lease)
+        await self.kill_orphans()
+
+    def host(self, lease: Bytes32) -> LeaseHost | None:
+        return self.hosts.get(lease)
+
+    def adopt(self, row: LeaseRow) -> LeaseHost:
+        """The host of a lease, made where there is none. Raises `InputError` kinds when the slice does not fit."""
+        host = self.hosts.get(row.lease)
+        if host is None:
+            offer = row.offer.offer
+            self._parts.ledger.reserve(row.lease, self._parts.slice_of(offer))
+            limits, gpus = self._parts.limits_of(offer), self._parts.gpus_of(offer)
+            image = row.image or self._parts.task_image
+            host = LeaseHost(self._parts.launcher, HostSpec(row.lease, row.request.request.renter, image, limits, gpus))
+            self.hosts[row.lease] = host
+        return host
+
+    def _is_adopted(self, found: OwnedContainer) -> bool:
+        attempt = self._state.attempts.get((Bytes32(found.lease), Bytes32(found.task)))
+        return found.kind == "cold" and attempt is not None and attempt.key.attempt == found.attempt
+
+    def _lock(self, lease: Bytes32) -> asyncio.Lock:
+        return self._locks.setdefault(lease, asyncio.Lock())
+
+    async def _pull(self, image: str) -> None:
+        try:
+            await self._parts.launcher.pull(image or self._parts.task_image)
+        except LaunchError as error:
+            log.warning("the image %s is not here yet: %s", image, error.message)
+
+    async def _launch(self, lease: Bytes32) -> None:
+        async with self._lock(lease):
+            row = self._state.leases.get(lease)
+            if row is None:
+                return
+            try:
+                await self.adopt(row).start()
+            except (LaunchError, InputError) as error:
+                self._post(LaunchFailed(lease, f"{error.message} {error.remedy}".strip()))
+                return
+            except OSError as error:
+                self._post(LaunchFailed(lease, f"the launcher failed: {error}"))
+                return
+            self._post(Launched(lease))
+
+    async def _freeze(self, lease: Bytes32, *, is_frozen: bool) -> None:
+        async with self._lock(lease):
+            host = self.hosts.get(lease)
+            if host is None:
+                return
+            try:
+                await (host.pause() if is_frozen else host.unpause())
+            except LaunchError as error:
+                log.warning("lease %s cannot be %s: %s", lease, "paused" if is_frozen else "resumed", error.message)
+
+    async def _clear(self, lease: Bytes32) -> None:
+        """Tries until nothing is left: the machine waits for it."""
+        delay = self._parts.pace.retry_first
+        while True:
+            try:
+                async with self._lock(lease):
+                    await self._wipe(lease)
+                self._post(HostClean(lease))
+                return
+            except MillpondError as error:
+                log.warning("lease %s is not cleared yet: %s", lease, error.message)
+            await self._parts.clock.sleep(delay)
+            delay = min(2 * delay, self._parts.pace.retry_most)
+
+    async def _wipe(self, lease: Bytes32) -> None:
+        host = self.hosts.get(lease)
+        if host is not None:
+            await host.close()
+        await self._parts.launcher.wipe(lease)
+        await asyncio.to_thread(shutil.rmtree, inputs_folder(self._parts, lease), True)
+        self._parts.store.forget(lease)
+        self.hosts.pop(lease, None)
+        self._parts.ledger.release(lease)
+        if lease not in self._state.leases:
+            self._locks.pop(lease, None)
+
+    async def _send(self, command: SendTx) -> None:
+        try:
+            await self._parts.chain.send(command)
+        except MillpondError as error:
+            log.warning("%s of lease %s failed: %s", command.kind.value, command.lease, error.message)
+            self._post(TxDone(command.lease, command.kind, command.number, error.message))
+            return
+        self._post(TxDone(command.lease, command.kind, command.number))
+        await self.check([command.lease])
+
+
+def inputs_folder(parts: Parts, lease: Bytes32) -> Path:
+    """Where the inputs of a lease's tasks lie while they are needed."""
+    return parts.folder / "inputs" / lease

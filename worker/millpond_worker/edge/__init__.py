@@ -1,0 +1,1 @@
+"""The ports' real versions, and the simulated ones that tests run against."""

@@ -1,0 +1,180 @@
+"""The worker's chain: reads at its own RPC, transactions through the durable outbox of its operator key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from millpond.chain.bindings import Controller, Devices, Escrow
+from millpond.chain.calls import Call, Contract
+from millpond.chain.errors import RpcResponseError, TransactionTimeoutError
+from millpond.chain.eth import Eth
+from millpond.chain.keys import Wallet
+from millpond.chain.outbox import SqliteOutbox
+from millpond.chain.rpc import Rpc
+from millpond.chain.transactor import Transactor, TransactorConfig
+from millpond.protocol.errors import ChainError
+from millpond.protocol.hashing import keccak256
+from millpond.protocol.ids import Address, Bytes32, bytes32
+from millpond_worker.errors import NodeUnknownError
+from millpond_worker.machine.commands import SendTx
+from millpond_worker.machine.events import LeaseFact, LeaseStatus
+from millpond_worker.machine.model import TxKind
+from millpond_worker.ports import Head, NodeRef, PoolFacts
+
+NODE_KIND = bytes32(keccak256(b"millpond.node"))
+WAIT_S = 3600.0
+
+
+class EvmChain:
+    """`Chain` over one RPC URL. `node_url` given: the node is not looked up, only its key."""
+
+    def __init__(
+        self,
+        rpc_url: str,
+        chain_id: int,
+        controller: Address,
+        attestations: Address,
+        wallet: Wallet,
+        outbox: Path,
+        *,
+        node_url: str = "",
+        finality: int = 2,
+    ) -> None:
+        self.eth = Eth(Rpc(rpc_url, chain_id=chain_id))
+        self.chain_id = chain_id
+        self.controller = Controller(self.eth, controller)
+        self._attestations = attestations
+        self._node_url = node_url
+        self._outbox = SqliteOutbox(outbox)
+        self._transactor = Transactor(self.eth, wallet, self._outbox, TransactorConfig(finality=finality))
+        self._is_started = False
+        self._starting = asyncio.Lock()
+        self._pool: PoolFacts | None = None
+
+    async def start(self) -> None:
+        async with self._starting:
+            if not self._is_started:
+                await self._transactor.start()
+                self._is_started = True
+
+    async def pool(self) -> PoolFacts:
+        if self._pool is None:
+            params, escrow, devices = await asyncio.gather(
+                self.controller.params(), self.controller.escrow(), self.controller.devices()
+            )
+            self._pool = PoolFacts(
+                chain_id=self.chain_id,
+                controller=self.controller.address,
+                escrow=escrow,
+                devices=devices,
+                attestations=self._attestations,
+                token=params.token,
+                grace=params.grace,
+                claim_window=params.claimWindow,
+                dispute_window=params.disputeWindow,
+                max_duration=params.maxDuration,
+            )
+        return self._pool
+
+    async def node(self) -> NodeRef:
+        address = await self.controller.node()
+        if self._node_url:
+            return NodeRef(address, self._node_url)
+        service = await self.controller.service_of(address, NODE_KIND)
+        if not service.uri:
+            raise NodeUnknownError(
+                f"the node {address} of pool {self.controller.address} has announced no URL",
+                controller=self.controller.address,
+            )
+        return NodeRef(address, service.uri)
+
+    async def head(self) -> Head:
+        header = await self.eth.header()
+        if header is None:
+            raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
+        return Head(header.number, header.timestamp)
+
+    async def facts(self, leases: Sequence[Bytes32]) -> list[LeaseFact]:
+        if not leases:
+            return []
+        head, pool = await self.head(), await self.pool()
+        escrow = Escrow(self.eth, pool.escrow)
+        found = await self._read_many(self.controller, "leaseOf", [(lease,) for lease in leases], head.number)
+        known = [lease for lease, item in zip(leases, found, strict=True) if item["status"]]
+        accounts = await self._read_many(
+            escrow, "leaseAccount", [(self.controller.address, lease) for lease in known], head.number
+        )
+        by_lease = dict(zip(known, accounts, strict=True))
+        return [_fact(lease, item, by_lease.get(lease), head) for lease, item in zip(leases, found, strict=True)]
+
+    async def offer_epoch(self, device: Bytes32) -> int:
+        pool = await self.pool()
+        return (await Devices(self.eth, pool.devices).standing_of(device)).offerEpoch
+
+    async def send(self, command: SendTx) -> None:
+        await self.start()
+        key = f"{command.kind.value}:{command.lease}:{command.number}"
+        handle = await self._transactor.enqueue(key, self._call(command))
+        while True:
+            try:
+                await handle.mined(WAIT_S)
+                return
+            except TransactionTimeoutError:
+                continue  # kept and sent again by the transactor, whatever holds it up
+
+    async def close(self) -> None:
+        await self._transactor.stop()
+        self._outbox.close()
+        await self.eth.rpc.close()
+
+    def _call(self, command: SendTx) -> Call:
+        lease = command.lease
+        match command.kind:
+            case TxKind.NOTICE:
+                return self.controller.give_notice(lease)
+            case TxKind.DEMAND:
+                return self.controller.demand_payment(lease)
+            case TxKind.CLOSE:
+                return self.controller.close_lease(lease)
+            case TxKind.CLOSE_UNPAID:
+                return self.controller.close_unpaid(lease)
+            case TxKind.COLLECT_FINAL:
+                return self.controller.collect_final(lease, command.cumulative, command.signature)
+            case TxKind.RELEASE:
+                return self.controller.release_exposure(lease)
+
+    async def _read_many(self, contract: Contract, name: str, args: Sequence[Sequence[Any]], block: int) -> list[Any]:
+        """One view of many leases, in one request, all of the same block."""
+        if not args:
+            return []
+        calls = [
+            (
+                "eth_call",
+                ({"to": contract.address, "data": "0x" + contract.abi.encode_call(name, *each).hex()}, hex(block)),
+            )
+            for each in args
+        ]
+        answers = await self.eth.rpc.batch(calls)
+        if not all(isinstance(answer, str) for answer in answers):
+            raise ChainError(f"the RPC answered {name} with no data", method="eth_call")
+        return [contract.abi.decode_result(name, bytes.fromhex(answer[2:])) for answer in answers]
+
+
+def _fact(lease: Bytes32, item: dict[str, Any], account: dict[str, Any] | None, head: Head) -> LeaseFact:
+    if account is None:
+        return LeaseFact(lease, LeaseStatus.NONE, head.number, head.time)
+    return LeaseFact(
+        lease=lease,
+        status=LeaseStatus(item["status"]),
+        block=head.number,
+        head_time=head.time,
+        opened_at=account["openedAt"],
+        ends_at=account["openedAt"] + account["duration"],
+        closed_at=item["closedAt"],
+        notice_ends_at=item["noticeEndsAt"],
+        demanded_at=item["demandedAt"],
+        is_settled=account["isSettled"],
+    )
