@@ -2,8 +2,8 @@
 pragma solidity 0.8.30;
 
 import {IEscrow} from "../../contracts/interfaces/IEscrow.sol";
-import {MoneyBase} from "./MoneyBase.sol";
 import {Request} from "../../contracts/types/Signed.sol";
+import {MoneyBase} from "./MoneyBase.sol";
 
 /// @notice Gas of whole transactions: run with `--isolate`.
 contract MoneyGasTest is MoneyBase {
@@ -52,7 +52,9 @@ contract MoneyGasTest is MoneyBase {
             claims[i].controller = address(pool);
         }
         vm.warp(START + 1000);
-        for (uint256 i; i < 32; ++i) collect(claims[i].lease, 1000);
+        for (uint256 i; i < 32; ++i) {
+            collect(claims[i].lease, 1000);
+        }
         for (uint256 i; i < 32; ++i) {
             claims[i].cumulative = 2000;
             claims[i].signature = voucher(claims[i].lease, 2000);
