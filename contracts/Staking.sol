@@ -254,7 +254,7 @@ contract Staking is IStaking, ReentrancyGuardTransient {
 
         delete _payouts[slasher][offence][msg.sender];
 
-        emit PayoutWithdrawn(offence, msg.sender, to, amount);
+        emit PayoutWithdrawn(slasher, offence, msg.sender, to, amount);
         Transfers.push(TOKENS.tokenOf(tokenId), to, amount);
     }
 

@@ -70,7 +70,9 @@ interface IStaking {
         uint256 toRenter,
         uint256 toChallenger
     );
-    event PayoutWithdrawn(bytes32 indexed offence, address indexed beneficiary, address indexed to, uint256 amount);
+    event PayoutWithdrawn(
+        address indexed slasher, bytes32 indexed offence, address indexed beneficiary, address to, uint256 amount
+    );
     event BurnFlushed(address indexed token, uint256 amount);
 
     error StakingTokenNotListed(address token);
