@@ -293,6 +293,10 @@ asyncio.run(main())
 """
 
 
+def left_under(folder: Path, pattern: str) -> list[Path]:
+    return list(folder.rglob(pattern))
+
+
 async def wait_ended(launcher: DockerLauncher, kind: str) -> OwnedContainer:
     async with asyncio.timeout(10):
         while True:
@@ -304,7 +308,8 @@ async def wait_ended(launcher: DockerLauncher, kind: str) -> OwnedContainer:
 
 async def test_worker_killed_runner_ends_and_cold_container_is_adopted(tmp_path: Path) -> None:
     worker = f"test-{secrets.token_hex(6)}"
-    process = subprocess.Popen([sys.executable, "-c", WORKER, worker, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    arguments = [sys.executable, "-c", WORKER, worker, str(tmp_path)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - killed without a word
     assert process.stdout is not None
     assert await asyncio.to_thread(process.stdout.readline) == "ready\n"
     process.send_signal(signal.SIGKILL)
@@ -325,7 +330,7 @@ async def test_worker_killed_runner_ends_and_cold_container_is_adopted(tmp_path:
             await launcher.wipe(lease)
         assert await launcher.list_owned() == []
         await launcher.close()
-    assert [path for path in tmp_path.rglob("*-lease")] == []
+    assert left_under(tmp_path, "*-lease") == []
 
 
 async def test_close_while_a_cold_task_runs_leaves_it_for_adoption(launcher: DockerLauncher, tmp_path: Path) -> None:

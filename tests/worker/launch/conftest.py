@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator
@@ -125,9 +124,3 @@ async def real(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     found = make_launcher(request.param, tmp_path)
     yield found
     await wipe_all(found)
-
-
-async def until(condition: Any, seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)

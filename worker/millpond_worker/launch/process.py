@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import platform
 import signal
 import sys
@@ -34,7 +33,7 @@ from .port import (
     TaskStatus,
     drop_log,
 )
-from .process_engine import RECORD, ProcessEngine, is_alive, kill_tree, limit_prefix
+from .process_engine import ProcessEngine, is_alive, kill_tree, limit_prefix, records
 from .session import SOCKET_NAME, Listener, greet
 from .spool import Owner, Room, remove_tree, safe_name
 from .warm import WarmContainer
@@ -180,10 +179,7 @@ class ProcessLauncher(WarmKeeper):
         return [_owned(path, record) for path, record in await asyncio.to_thread(self._records)]
 
     def _records(self) -> list[tuple[Path, dict[str, Any]]]:
-        found = [
-            (path.parent, json.loads(path.read_text())) for path in sorted(self._folder.glob(f"*/rooms/*/{RECORD}"))
-        ]
-        return [(path, record) for path, record in found if record["worker"] == self._worker]
+        return [(path, record) for path, record in records(self._folder) if record["worker"] == self._worker]
 
     async def remove(self, owned: OwnedContainer) -> None:
         for folder, record in await asyncio.to_thread(self._records):

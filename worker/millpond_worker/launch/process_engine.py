@@ -96,7 +96,9 @@ class ProcessEngine:
                 file.close()
         self._running[name] = Running(process, folder)
         identity = {"pid": process.pid, "started": start_time(process.pid)}
-        (folder / RECORD).write_text(json.dumps(dict(record) | identity))
+        draft = folder / f".{RECORD}"
+        draft.write_text(json.dumps(dict(record) | identity))
+        draft.rename(folder / RECORD)
 
     async def wait(self, container: str) -> int:
         """Exit code; killed by a signal is 128 plus its number, as a shell says it."""
@@ -152,6 +154,17 @@ class ProcessEngine:
         if container not in self._running:
             raise ContainerGoneError("the process is gone", container=container)
         return self._running[container]
+
+
+def records(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Rooms below a launcher's folder with what was recorded of their processes."""
+    found = []
+    for path in sorted(folder.glob(f"*/rooms/*/{RECORD}")):
+        try:
+            found.append((path.parent, json.loads(path.read_text())))
+        except FileNotFoundError:
+            continue
+    return found
 
 
 def start_time(pid: int) -> int:

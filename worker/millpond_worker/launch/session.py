@@ -69,6 +69,7 @@ class Session:
         self._reader, self._writer = reader, writer
         self._pending: dict[Key, Pending] = {}
         self._codes: set[str] = set()
+        self._last_code = (CodeBundle({}), "")
         self._sending = asyncio.Lock()
         self.is_open = True
         self._task = asyncio.create_task(self._receive())
@@ -84,7 +85,7 @@ class Session:
         if not self.is_open:
             self._lose()
             return pending
-        digest = frame.code.digest
+        digest = self._digest(frame.code)
         async with self._sending:
             if digest not in self._codes:
                 self._codes.add(digest)
@@ -95,6 +96,12 @@ class Session:
             except ConnectionError:
                 self._lose()
         return pending
+
+    def _digest(self, code: CodeBundle) -> str:
+        """The digest, computed once for a bundle that many frames in a row share."""
+        if self._last_code[0] is not code:
+            self._last_code = (code, code.digest)
+        return self._last_code[1]
 
     async def cancel(self, key: Key) -> None:
         if self.is_open and key in self._pending:
