@@ -51,11 +51,11 @@ setup: setup-lint .venv-contracts/.millpond
 	@find-node >/dev/null 2>&1 || $(PIP) $(INSTALL) --require-hashes -r requirements-node.lock
 	@touch $@
 
-node_modules/.millpond-chain: package-lock.json .venv/.millpond-node
+node_modules/.millpond-chain: package-lock.json | .venv/.millpond-node
 	install-npm chain
 	@touch $@
 
-node_modules/.millpond-all: package-lock.json .venv/.millpond-node
+node_modules/.millpond-all: package-lock.json | .venv/.millpond-node
 	install-npm all
 	solc --version >/dev/null
 	@touch $@ node_modules/.millpond-chain
