@@ -17,7 +17,7 @@ class Budget:
     `max_depth` of links and folders from the root, `max_seconds` of wall time."""
 
     max_bytes: int = 64 * GIB
-    max_nodes: int = 4_000_000
+    max_nodes: int = 1_000_000
     max_depth: int = 64
     max_seconds: float = 3600.0
 
@@ -44,9 +44,10 @@ class Meter:
         self.bytes_used += size
         self._check("bytes", self.bytes_used, self._budget.max_bytes)
 
-    def expect(self, size: int) -> None:
+    def expect(self, size: int = 0, nodes: int = 0) -> None:
         """Refuse at once content that claims to be larger than what is left."""
         self._check("bytes", self.bytes_used + size, self._budget.max_bytes)
+        self._check("nodes", self.nodes_used + nodes, self._budget.max_nodes)
 
     @property
     def seconds_left(self) -> float:

@@ -137,8 +137,8 @@ class EmbeddedCore:
         return self.stat()
 
     def path_of(self, cid: Cid) -> Path:
-        """Sharded by the two characters before the last (the last one carries three bits only)."""
-        return self._blocks / cid[-3:-1] / cid
+        """One of 32 folders, by the last character that carries five bits: a group of blocks then syncs few folders."""
+        return self._blocks / cid[-2] / cid
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:

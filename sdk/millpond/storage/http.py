@@ -14,46 +14,61 @@ from millpond.storage.errors import BlockNotFoundError, BlockTooLargeError, Sour
 _FULL = {413, 507}
 _ABSENT = {404, 410}
 _MEDIA = "application/vnd.ipld.raw"
+NODE_PATH = "/v1/blocks/{cid}"
+GATEWAY_PATH = "/ipfs/{cid}?format=raw"
+"""What a trustless IPFS gateway serves; such a source only reads."""
 
 
 class HttpSource:
     """`BlockSink` over a node. GET returns the raw bytes of one block, PUT stores one, HEAD says whether it is there.
 
     `client` carries the base URL, the signing `auth` and the limits of its connections; it belongs to the caller
-    unless made by `connect`. `timeout_seconds` bounds each whole exchange, however slowly the bytes drip.
+    unless made by `connect`. `path` may be `GATEWAY_PATH`. `timeout_seconds` bounds each whole exchange, however slowly the bytes drip.
     """
 
     def __init__(
-        self, client: httpx.AsyncClient, *, name: str = "node", timeout_seconds: float = 30.0, owns: bool = False
+        self,
+        client: httpx.AsyncClient,
+        *,
+        name: str = "node",
+        path: str = NODE_PATH,
+        timeout_seconds: float = 30.0,
+        owns: bool = False,
     ) -> None:
         self.name = name
-        self._client, self._timeout, self._owns = client, timeout_seconds, owns
+        self._client, self._timeout, self._path, self._owns = client, timeout_seconds, path, owns
 
     @classmethod
     def connect(
-        cls, base_url: str, *, auth: httpx.Auth | None = None, name: str = "node", timeout_seconds: float = 30.0
+        cls,
+        base_url: str,
+        *,
+        auth: httpx.Auth | None = None,
+        name: str = "node",
+        path: str = NODE_PATH,
+        timeout_seconds: float = 30.0,
     ) -> HttpSource:
         """A source with a client of its own. Redirects are not followed."""
         client = httpx.AsyncClient(base_url=base_url, auth=auth, timeout=timeout_seconds, follow_redirects=False)
-        return cls(client, name=name, timeout_seconds=timeout_seconds, owns=True)
+        return cls(client, name=name, path=path, timeout_seconds=timeout_seconds, owns=True)
 
     async def get(self, cid: Cid) -> bytes:
         request = self._client.build_request(
-            "GET", _path(cid), headers={"accept": _MEDIA, "accept-encoding": "identity"}
+            "GET", self._url(cid), headers={"accept": _MEDIA, "accept-encoding": "identity"}
         )
         response = await self._exchange(request, cid)
         return check_block(cid, response).data
 
     async def has(self, cid: Cid) -> bool:
         try:
-            await self._exchange(self._client.build_request("HEAD", _path(cid)), cid)
+            await self._exchange(self._client.build_request("HEAD", self._url(cid)), cid)
         except BlockNotFoundError:
             return False
         return True
 
     async def put(self, block: Block) -> Cid:
         request = self._client.build_request(
-            "PUT", _path(block.cid), content=block.data, headers={"content-type": _MEDIA}
+            "PUT", self._url(block.cid), content=block.data, headers={"content-type": _MEDIA}
         )
         await self._exchange(request, block.cid)
         return block.cid
@@ -66,10 +81,13 @@ class HttpSource:
         if self._owns:
             await self._client.aclose()
 
+    def _url(self, cid: Cid) -> str:
+        return self._path.format(cid=cid)
+
     async def _exchange(self, request: httpx.Request, cid: Cid) -> bytes:
         try:
             with anyio.fail_after(self._timeout):
-                response = await self._client.send(request, stream=True)
+                response = await self._client.send(request, stream=True, follow_redirects=False)
                 try:
                     self._check_status(response.status_code, cid)
                     return await self._body(response, cid)
@@ -100,7 +118,3 @@ class HttpSource:
             if len(body) > MAX_BLOCK_BYTES:
                 raise BlockTooLargeError(f"{self.name} sends more than a block for {cid}", cid=cid, source=self.name)
         return bytes(body)
-
-
-def _path(cid: Cid) -> str:
-    return f"/v1/blocks/{cid}"

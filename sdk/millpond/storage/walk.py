@@ -71,6 +71,7 @@ class Walk:
                 yield opened.entry.data
             pairs = zip(opened.node.links, opened.entry.block_bytes, strict=True)
             stack.extend((link, size, opened.depth + 1) for link, size in reversed(list(pairs)))
+            self.meter.expect(nodes=len(stack))
             if not stack:
                 return
             opened = await self._open_part(*stack.pop())

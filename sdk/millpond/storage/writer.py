@@ -12,7 +12,7 @@ from millpond.protocol.errors import StorageError
 from millpond.storage.blocks import Block
 from millpond.storage.port import BlockSink
 
-GROUP_BYTES = 16 * 1024 * 1024
+GROUP_BYTES = 32 * 1024 * 1024
 GROUP_BLOCKS = 1024
 T = TypeVar("T")
 

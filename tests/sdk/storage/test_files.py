@@ -223,6 +223,14 @@ async def test_O18_read_of_a_bomb_of_nothing_runs_out_of_nodes(memory: MemorySto
     assert caught.value.fields["what"] == "nodes"
 
 
+async def test_O18_read_of_wide_nodes_is_refused_before_their_links_pile_up(memory: MemoryStore) -> None:
+    cid, _ = await bomb(memory, 3, 5000, b"")
+    with pytest.raises(BudgetExceededError) as caught:
+        await read_bytes(memory, cid, budget=Budget(max_nodes=9000))
+    assert caught.value.fields["what"] == "nodes"
+    assert caught.value.fields["used"] < 10_100
+
+
 async def test_O18_read_of_a_deep_chain_runs_out_of_depth(memory: MemoryStore) -> None:
     cid, _ = await bomb(memory, 1000, 1, b"x")
     with pytest.raises(BudgetExceededError) as caught:

@@ -19,12 +19,14 @@ from millpond.storage import (
     StoreFullError,
     make_block,
 )
+from millpond.storage.http import GATEWAY_PATH
 
 A = make_block(b"a" * 1000)
 
 
 def source_of(handler: Any, timeout_seconds: float = 5.0) -> HttpSource:
-    client = httpx.AsyncClient(transport=httpx.MockTransport(handler), base_url="http://node.test")
+    transport = httpx.MockTransport(handler)
+    client = httpx.AsyncClient(transport=transport, base_url="http://node.test", follow_redirects=True)
     return HttpSource(client, timeout_seconds=timeout_seconds, owns=True)
 
 
@@ -103,6 +105,18 @@ async def test_A07_redirect_is_not_followed() -> None:
     with pytest.raises(SourceError):
         await source_of(handler).get(A.cid)
     assert asked == [f"http://node.test/v1/blocks/{A.cid}"]
+
+
+async def test_get_from_a_gateway_asks_for_the_raw_block() -> None:
+    asked: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        return httpx.Response(200, stream=httpx.ByteStream(A.data))
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(handler), base_url="http://gateway.test")
+    assert await HttpSource(client, path=GATEWAY_PATH).get(A.cid) == A.data
+    assert asked == [f"/ipfs/{A.cid}?format=raw"]
 
 
 async def test_put_sends_the_raw_block_to_its_cid(server: Any) -> None:
