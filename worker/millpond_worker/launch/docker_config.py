@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,17 @@ def limits_from(found: Mapping[str, str]) -> Limits:
 
 def environment(spec: ContainerSpec, image: ImageFacts) -> list[str]:
     """The renter's variables, ours, and removals: a name without `=` takes an image's variable away."""
-    for name in spec.env:
-        if SCRUBBED.match(name) or "=" in name or not name:
-            raise EnvironmentNameError(f"the variable {name!r} may not be set", name=name)
+    check_names(spec.env)
     ours = base_environment(spec.limits) | {"MILLPOND_IN": "/in", "MILLPOND_OUT": "/out", "MILLPOND_LEASE": spec.lease}
     removed = {entry.partition("=")[0] for entry in image.env if SCRUBBED.match(entry)}
     return [f"{name}={value}" for name, value in (dict(spec.env) | ours).items()] + sorted(removed - ours.keys())
+
+
+def check_names(env: Iterable[str]) -> None:
+    """Raises `EnvironmentNameError` for a variable a renter may not set."""
+    for name in env:
+        if SCRUBBED.match(name) or "=" in name or not name:
+            raise EnvironmentNameError(f"the variable {name!r} may not be set", name=name)
 
 
 def base_environment(limits: Limits) -> dict[str, str]:

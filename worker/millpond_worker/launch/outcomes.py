@@ -36,8 +36,10 @@ def failure_of(status: TaskStatus, limits: Limits, time_limit_s: float) -> TaskF
     return None
 
 
-def outcome_of(frame: TaskFrame, limits: Limits, tail: bytes, header: dict[str, Any], body: bytes) -> TaskOutcome:
-    """The outcome a result frame tells of."""
+def outcome_of(
+    frame: TaskFrame, limits: Limits, tail: bytes, elapsed_s: float, header: dict[str, Any], body: bytes
+) -> TaskOutcome:
+    """The outcome a checked result frame tells of. The runner is in the renter's hands: it cannot claim more than `elapsed_s`."""
     status = TaskStatus(header["status"])
     failure = TaskFailure(*header["error"]) if header["error"] else None
     return TaskOutcome(
@@ -47,8 +49,8 @@ def outcome_of(frame: TaskFrame, limits: Limits, tail: bytes, header: dict[str, 
         value=body if status is TaskStatus.OK else None,
         failure=failure_of(status, limits, frame.time_limit_s) or failure,
         exit_code=header["exit_code"],
-        queued_s=header["queued_s"],
-        run_s=header["run_s"],
+        queued_s=min(header["queued_s"], elapsed_s),
+        run_s=min(header["run_s"], elapsed_s),
         cpu_s=header["cpu_s"],
         peak_memory_bytes=header["rss"],
         log_tail=tail,

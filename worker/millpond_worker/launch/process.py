@@ -19,7 +19,7 @@ from typing import Any
 from millpond_worker.runner.bundle import write_bundle
 
 from .cold import ColdRun
-from .docker_config import base_environment
+from .docker_config import base_environment, check_names
 from .errors import ContainerGoneError, RenterNotAllowedError, RunnerStartError
 from .keeper import WarmKeeper
 from .port import (
@@ -97,6 +97,7 @@ class ProcessLauncher(WarmKeeper):
         return room
 
     def _environment(self, spec: ContainerSpec, room: Room) -> dict[str, str]:
+        check_names(spec.env)
         places = {"MILLPOND_IN": str(room.inputs), "MILLPOND_OUT": str(room.outputs), "MILLPOND_LEASE": spec.lease}
         home = {"HOME": str(room.folder / "tmp"), "TMPDIR": str(room.folder / "tmp"), "PATH": PATH}
         return dict(spec.env) | base_environment(spec.limits) | home | places

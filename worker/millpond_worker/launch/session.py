@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from millpond_worker.runner.guest.frames import PREFIX, PROTOCOL, FrameError, check_sizes, pack, parse_header
 
 from .port import CodeBundle, LogChunk, OnLog, RunnerFacts, TaskFrame
-from .spool import Owner
+from .spool import Owner, inside
 
 SOCKET_NAME = "runner.sock"
 BUFFER_BYTES = 1 << 20
 TAIL_BYTES = 8 << 10
 MAX_PIECE = 1 << 20
+RESULT_STATUSES = frozenset(("ok", "failed", "timeout", "oom", "cancelled"))
+RESULT_NUMBERS = ("queued_s", "run_s", "cpu_s", "rss", "log_bytes")
+LARGEST = float(1 << 53)
 
 Key = tuple[str, int]
 Result = tuple[dict[str, Any], bytes]
@@ -49,16 +54,21 @@ class Listener:
 
 
 class Pending:
-    """An attempt that was sent and has not come back."""
+    """An attempt that was sent and has not come back. The image is the renter's: what comes from it is held to bounds here too."""
 
-    def __init__(self, on_log: OnLog) -> None:
+    def __init__(self, frame: TaskFrame, on_log: OnLog) -> None:
         self.result: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
-        self.on_log = on_log
+        self.submitted = time.monotonic()
+        self.max_result = frame.max_result_bytes
         self.tail = b""
+        self._on_log = on_log
+        self._log_left = frame.max_log_bytes
 
     def log(self, chunk: LogChunk) -> None:
-        self.tail = (self.tail + chunk.data)[-TAIL_BYTES:]
-        self.on_log(chunk)
+        self._log_left -= len(chunk.data)
+        if self._log_left >= 0:
+            self.tail = (self.tail + chunk.data)[-TAIL_BYTES:]
+            self._on_log(chunk)
 
 
 class Session:
@@ -80,16 +90,16 @@ class Session:
 
     async def submit(self, frame: TaskFrame, folders: tuple[str, str], on_log: OnLog) -> Pending:
         """Sends code the runner does not have yet, then the task."""
-        key = (frame.task, frame.attempt)
-        pending = self._pending[key] = Pending(on_log)
+        key, digest = (frame.task, frame.attempt), self._digest(frame.code)
+        code = None if digest in self._codes else code_header(frame.code, digest)
+        pending = self._pending[key] = Pending(frame, on_log)
         if not self.is_open:
             self._lose()
             return pending
-        digest = self._digest(frame.code)
         async with self._sending:
-            if digest not in self._codes:
+            if code is not None and digest not in self._codes:
                 self._codes.add(digest)
-                self._write(code_header(frame.code, digest), b"".join(frame.code.files.values()))
+                self._write(code, b"".join(frame.code.files.values()))
             self._write(task_header(frame, digest, folders), frame.args)
             try:
                 await self._writer.drain()
@@ -118,18 +128,24 @@ class Session:
     async def _receive(self) -> None:
         try:
             while True:
-                header, body = await read_frame(self._reader)
+                header, body = await read_frame(self._reader, self._largest_body)
                 self._handle(header, body)
-        except (EOFError, ConnectionError, FrameError, KeyError, TypeError):
+        except (EOFError, ConnectionError, FrameError, KeyError, TypeError, ValueError):
+            self.is_open = False
+        finally:
             self._lose()
+
+    def _largest_body(self) -> int:
+        return MAX_PIECE + max((pending.max_result for pending in self._pending.values()), default=0)
 
     def _handle(self, header: dict[str, Any], body: bytes) -> None:
         pending = self._pending.get((header["task"], header["attempt"]))
         if pending is None:
             return
         if header["kind"] == "log":
-            pending.log(LogChunk(header["task"], header["attempt"], str(header["stream"]), int(header["offset"]), body))
+            pending.log(log_chunk(header, body))
         elif header["kind"] == "result":
+            check_result(header, body, pending.max_result)
             del self._pending[header["task"], header["attempt"]]
             if not pending.result.done():
                 pending.result.set_result((header, body))
@@ -152,10 +168,31 @@ class Session:
             return
 
 
+def log_chunk(header: dict[str, Any], body: bytes) -> LogChunk:
+    """The chunk a log frame carries. Raises FrameError."""
+    if header["stream"] not in ("stdout", "stderr") or type(header["offset"]) is not int or header["offset"] < 0:
+        raise FrameError("malformed log frame")
+    return LogChunk(header["task"], header["attempt"], header["stream"], header["offset"], body)
+
+
+def check_result(header: dict[str, Any], body: bytes, max_result: int) -> None:
+    """Raises FrameError for a result frame that our runner would not send."""
+    error, code = header["error"], header["exit_code"]
+    is_good = (
+        header["status"] in RESULT_STATUSES
+        and len(body) <= max_result
+        and (error is None or (type(error) is list and [type(part) for part in error] == [str] * 3))
+        and (code is None or type(code) is int)
+        and all(type(header[name]) in (int, float) and 0 <= header[name] < LARGEST for name in RESULT_NUMBERS)
+    )
+    if not is_good:
+        raise FrameError("malformed result frame")
+
+
 def code_header(code: CodeBundle, digest: str) -> dict[str, Any]:
-    """Header of a code frame; the files follow in the same order."""
-    files = [[path, len(body)] for path, body in code.files.items()]
-    return {"kind": "code", "digest": digest, "main": code.main, "files": files}
+    """Header of a code frame; the files follow in the same order. Raises `InputPathError` for a path outside the code's folder."""
+    files = [[inside(path), len(body)] for path, body in code.files.items()]
+    return {"kind": "code", "digest": digest, "main": inside(code.main) if code.main else "", "files": files}
 
 
 def task_header(frame: TaskFrame, digest: str, folders: tuple[str, str]) -> dict[str, Any]:
@@ -174,10 +211,12 @@ def task_header(frame: TaskFrame, digest: str, folders: tuple[str, str]) -> dict
     }
 
 
-async def read_frame(reader: asyncio.StreamReader) -> Result:
+async def read_frame(reader: asyncio.StreamReader, largest_body: Callable[[], int]) -> Result:
     """The next frame. Raises EOFError, FrameError."""
     header_bytes, body_bytes = PREFIX.unpack(await reader.readexactly(PREFIX.size))
-    check_sizes(header_bytes, body_bytes)
+    check_sizes(header_bytes, 0)
+    if body_bytes > largest_body():
+        raise FrameError("the frame is larger than any answer that is awaited")
     header = parse_header(await reader.readexactly(header_bytes))
     return header, await reader.readexactly(body_bytes)
 
@@ -191,14 +230,14 @@ async def greet(listener: Listener, ended: asyncio.Future[Any], timeout_s: float
         return None
     try:
         reader, writer, header = accepting.result()
-    except (EOFError, ConnectionError, FrameError):
+        return Session(reader, writer, facts_of(header))
+    except (EOFError, ConnectionError, FrameError, KeyError, TypeError, ValueError):
         return None
-    return Session(reader, writer, facts_of(header))
 
 
 async def _first_frame(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, dict[str, Any]]:
     reader, writer = await listener.accept()
-    header, _ = await read_frame(reader)
+    header, _ = await read_frame(reader, lambda: 0)
     if header["kind"] != "hello" or header.get("protocol") != PROTOCOL:
         raise FrameError("the runner speaks another protocol")
     return reader, writer, header

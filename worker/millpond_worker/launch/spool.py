@@ -29,9 +29,9 @@ MAX_DEPTH = 16
 
 
 class InputPathError(InputError):
-    """An input's name leaves /in, or its file is not there. Fields: `name`."""
+    """A path of an input or of code leaves its folder, or its file is not there. Fields: `name`."""
 
-    remedy_text = "Name inputs by relative paths without '..', and give files that exist."
+    remedy_text = "Use relative paths without '..', and give files that exist."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Room:
     def add_inputs(self, folder: Path, inputs: Mapping[str, Path]) -> None:
         """Copies files to `folder`, readable and not writable for the container. Raises `InputPathError`."""
         for name, source in inputs.items():
-            target = folder / _inside(name)
+            target = folder / inside(name)
             if not source.is_file():
                 raise InputPathError(f"the input {name} has no file", name=name)
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -138,10 +138,11 @@ class Room:
         remove_tree(self.folder)
 
 
-def _inside(name: str) -> str:
+def inside(name: str) -> str:
+    """The relative path `name` is, when it stays inside its folder. Raises `InputPathError`."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
-        raise InputPathError(f"the input name {name!r} leaves /in", name=name)
+        raise InputPathError(f"the path {name!r} leaves its folder", name=name)
     return str(path)
 
 

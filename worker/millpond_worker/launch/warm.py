@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -105,7 +106,8 @@ class WarmContainer:
     ) -> TaskOutcome:
         if result is None:
             return await self._lost(frame, pending)
-        outcome = outcome_of(frame, self.container.limits, pending.tail, *result)
+        elapsed_s = time.monotonic() - pending.submitted
+        outcome = outcome_of(frame, self.container.limits, pending.tail, elapsed_s, *result)
         folder = self.room.outputs / attempt
         if is_empty(folder):
             return outcome

@@ -45,7 +45,7 @@ def parse_header(text: Union[bytes, bytearray]) -> Header:
     """The header as a dict with a `kind`."""
     try:
         header = json.loads(bytes(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FrameError("frame header is no JSON") from error
     if not isinstance(header, dict) or not isinstance(header.get("kind"), str):
         raise FrameError("frame header has no kind")
