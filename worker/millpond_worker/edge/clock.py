@@ -56,7 +56,17 @@ class SimClock:
         await settle()
 
 
-async def settle(rounds: int = 20) -> None:
+    async def jump(self, seconds: float) -> None:
+        """Winds the clock at once, as a machine that slept: each sleeper wakes once, at the end."""
+        self._time += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._time:
+            _, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():
+                woken.set_result(None)
+        await settle()
+
+
+async def settle(rounds: int = 10) -> None:
     """Lets everything that can run without time passing run."""
     for _ in range(rounds):
         await asyncio.sleep(0)
