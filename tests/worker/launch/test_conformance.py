@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from millpond.protocol.errors import TaskError
@@ -209,6 +210,34 @@ async def test_pause_running_attempt_stands_still_and_its_limit_too(real: Any) -
     assert not call.done()
     await real.unpause(container)
     assert (await call).status is TaskStatus.OK
+
+
+async def test_stop_paused_container_is_removed(real: Any) -> None:
+    container = await real.start(spec())
+    await real.pause(container)
+    async with asyncio.timeout(20):
+        await real.stop(container)
+    assert await real.list_owned() == []
+
+
+async def test_wipe_paused_container_with_a_running_attempt_is_removed(real: Any) -> None:
+    container = await real.start(spec())
+    call = asyncio.create_task(real.execute(container, frame("job:nap", 60)))
+    await asyncio.sleep(0.2)
+    await real.pause(container)
+    async with asyncio.timeout(20):
+        await real.wipe("lease-1")
+    assert (await call).status is TaskStatus.LOST
+    assert await real.list_owned() == []
+
+
+async def test_execute_array_argument_can_be_changed_in_place(real: Any) -> None:
+    code = CodeBundle({"job.py": b"def go(array):\n    array += 1\n    return array.reshape(2, 3), array.sum()\n"})
+    container = await real.start(spec())
+    outcome = await real.execute(container, frame("job:go", np.arange(6.0), code=code))
+    array, total = decode(outcome.value)
+    assert array.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert total == np.float64(21)
 
 
 # LOGS
