@@ -10,7 +10,7 @@ part ruff-format ruff format --check .
 part mypy mypy
 part imports lint-imports --cache-dir build/importlinter --no-logo
 part forge-fmt forge fmt --check
-part forge-lint forge lint --deny warnings
+part forge-lint forge lint contracts --deny warnings
 part eip712 .venv/bin/python scripts/generate_eip712.py --check
 part artefacts .venv/bin/python scripts/export_artefacts.py --check
 parts_end lint

@@ -34,6 +34,8 @@ library PoolArgs {
         _readMoney(args.params, money);
         _readStake(args.params, stake);
         _readShares(args.params, shares);
+        // The founder is the low 160 bits of this word; the times lie above them.
+        // forge-lint: disable-next-line(unsafe-typecast)
         args.founder = address(uint160(times));
         _readTimes(args.params, times);
     }
