@@ -15,13 +15,9 @@ NETWORK_FILE = "network.json"
 
 
 def home_folder() -> Path:
-    """`$MILLPOND_HOME`, or the platform's folder for application data."""
+    """`$MILLPOND_HOME`, or `~/.config/millpond`."""
     given = os.environ.get("MILLPOND_HOME")
-    if given:
-        return Path(given).expanduser()
-    from platformdirs import user_data_path
-
-    return user_data_path("millpond")
+    return Path(given).expanduser() if given else Path.home() / ".config" / "millpond"
 
 
 @dataclass(frozen=True, slots=True)

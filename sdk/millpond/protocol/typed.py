@@ -54,6 +54,9 @@ class AmountForm:
             read, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
         )
 
+    def __get_pydantic_json_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
+        return json_form("uint256")
+
 
 def _text_schema(parse: Any) -> Any:
     from pydantic_core import core_schema
@@ -119,6 +122,26 @@ class TypedStruct:
         return core_schema.no_info_plain_validator_function(
             read, serialization=core_schema.plain_serializer_function_ser_schema(cls.to_json)
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, source: Any, handler: Any) -> dict[str, Any]:
+        names = [name for _, name in cls.FIELDS]
+        properties = {name: json_form(kind) for kind, name in cls.FIELDS}
+        return {
+            "title": cls.__name__, "type": "object", "properties": properties, "required": names, "additionalProperties": False,
+        }  # fmt: skip
+
+
+def json_form(kind: str) -> dict[str, Any]:
+    """JSON schema of a field of EIP-712 type `kind`, as `to_json` writes it."""
+    if kind.startswith("uint"):
+        bits = int(kind[4:])
+        if bits <= SMALL_BITS:
+            return {"type": "integer", "minimum": 0, "maximum": (1 << bits) - 1}
+        return {"type": "string", "pattern": "^[0-9]{1,78}$"}
+    if kind == "string":
+        return {"type": "string", "maxLength": MAX_TEXT}
+    return {"type": "string", "pattern": f"^0x[0-9a-fA-F]{{{40 if kind == 'address' else 64}}}$"}
 
 
 def decimal(bits: int, value: object, name: str) -> int:

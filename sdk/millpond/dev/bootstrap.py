@@ -1,0 +1,66 @@
+"""Puts contracts, a token, a pool and money on a development chain. Repeating it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from millpond.chain.address_book import AddressBook, DeploymentSettings
+from millpond.chain.bindings import MockToken
+from millpond.chain.deployment import apply, apply_development, create_pool, default_pool_params
+from millpond.chain.eth import Eth
+from millpond.chain.outbox import SqliteOutbox
+from millpond.chain.rpc import Rpc
+from millpond.chain.transactor import Transactor
+from millpond.dev.accounts import Account, provider_accounts, wallet
+from millpond.protocol.hashing import keccak256
+from millpond.protocol.ids import Address, bytes32
+from millpond.settings import DEV_CHAIN_ID
+
+POOL_LABEL = bytes32(keccak256(b"dev pool"))
+TOKENS_EACH = 1_000_000
+ADDRESS_BOOK = "addresses.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the daemons need to know of the pool. `book` is the address book's file."""
+
+    controller: Address
+    token: Address
+    book: Path
+
+
+async def bootstrap(rpc_url: str, home: Path, workers: int) -> Pool:
+    """Deploys what is missing, as account 0; mints to renter and providers what they do not hold yet."""
+    async with Rpc(rpc_url, chain_id=DEV_CHAIN_ID) as rpc:
+        outbox = SqliteOutbox(home / "operator-outbox.db")
+        try:
+            async with Transactor(Eth(rpc), wallet(Account.OPERATOR), outbox) as transactor:
+                return await _bootstrap(transactor, home, workers)
+        finally:
+            outbox.close()
+
+
+async def _bootstrap(transactor: Transactor, home: Path, workers: int) -> Pool:
+    book = await apply(transactor, DeploymentSettings(owner=transactor.address))
+    book = await apply_development(transactor, book)
+    book.save(home / ADDRESS_BOOK)
+    token = book.address("MockToken")
+    params = default_pool_params(token, wallet(Account.SLASHER).address, wallet(Account.TREASURY).address)
+    controller = await create_pool(transactor, book, POOL_LABEL, wallet(Account.NODE).address, params)
+    holders = [Account.RENTER, *(provider_accounts(number)[0] for number in range(workers))]
+    await _mint(transactor, book, [wallet(index).address for index in holders])
+    return Pool(controller, token, home / ADDRESS_BOOK)
+
+
+async def _mint(transactor: Transactor, book: AddressBook, holders: list[Address]) -> None:
+    token = MockToken(transactor.eth, book.address("MockToken"))
+    amount = TOKENS_EACH * 10 ** await token.decimals()
+    handles = [
+        await transactor.send_call(f"mint:{holder}", token.mint(holder, amount))
+        for holder in holders
+        if transactor.handle(f"mint:{holder}") is None
+    ]
+    for handle in handles:
+        await handle.mined()
