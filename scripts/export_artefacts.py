@@ -165,8 +165,9 @@ def forge_code(root: Path, artefact: dict[str, Any]) -> list[str]:
 
 
 def differing(root: Path, wanted: dict[str, str]) -> list[str]:
-    """Where Brownie or forge has other bytes than the package; both compile first."""
-    run(root, "brownie", "compile")
+    """Where Brownie or forge has other bytes than the package. Both compile everything first: Brownie
+    does not recompile for a changed comment, which the metadata hash in the bytecode covers."""
+    run(root, "brownie", "compile", "--all")
     run(root, "forge", "build", "contracts", "--force", "--out=build/forge/compare", "--cache-path=build/forge/compare")
     found = []
     for text in wanted.values():
