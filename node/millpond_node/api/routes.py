@@ -1,0 +1,161 @@
+"""The endpoints, one small function each; see `openapi` for the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from millpond.protocol import wire
+from millpond.protocol.ids import Bytes32
+from millpond.protocol.messages import (
+    JobView,
+    LeaseView,
+    Message,
+    OfferView,
+    RequestState,
+    SignedRequest,
+    Submit,
+    VoucherNote,
+)
+from millpond.storage.cid import parse_cid
+from millpond_node.agent import Agent
+from millpond_node.api import views
+from millpond_node.api.edge import Call, reply, reply_json
+from millpond_node.errors import NotFoundError, RequestRefusedError
+from millpond_node.machine.tasks import Stage
+from millpond_node.version import own_version
+
+MAX_WAIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class CancelBody(Message):
+    """Tasks to cancel; none: all of the job."""
+
+    tasks: tuple[Bytes32, ...] = ()
+
+
+async def health(agent: Agent, request: Request) -> Response:
+    core = agent.core
+    said: dict[str, Any] = {
+        "status": "stopping" if agent.is_stopping else "ok",
+        "chain_id": core.facts.chain_id,
+        "block": core.head,
+        "version": own_version(),
+        "workers": len(agent.workers.sessions),
+        "queue": len(core.books.requests.live),
+    }
+    return reply_json(said)
+
+
+async def pool(agent: Agent, request: Request) -> Response:
+    return reply(views.pool_view(agent))
+
+
+async def offers(agent: Agent, call: Call) -> Response:
+    return reply(views.offer_views(agent), list[OfferView])
+
+
+async def submit_request(agent: Agent, call: Call) -> Response:
+    signed = wire.read(SignedRequest, call.body)
+    is_known = signed.request.struct_hash() in agent.core.books.requests.records
+    record = agent.market.submit(call.caller, signed)
+    await agent.core.durable.settled()
+    if not is_known:
+        agent.spawn(agent.market.learn_funds(record.renter), "read funds")
+    return reply(views.request_view(record), status=202)
+
+
+async def get_request(agent: Agent, call: Call) -> Response:
+    hash_ = call.id("hash")
+    record = agent.market.request_of(call.caller, hash_)
+    before = (record.state, record.message)
+    wait = call.number("wait", 0, 0, MAX_WAIT_S)
+    if wait and record.state in (RequestState.QUEUED, RequestState.OPENING):
+        await _changed(agent, hash_, wait, lambda: (record.state, record.message) != before)
+    return reply(views.request_view(agent.market.request_of(call.caller, hash_)))
+
+
+async def why(agent: Agent, call: Call) -> Response:
+    return reply(views.why(agent, agent.market.request_of(call.caller, call.id("hash"))))
+
+
+async def leases(agent: Agent, call: Call) -> Response:
+    return reply(views.leases_of(agent, call.caller), list[LeaseView])
+
+
+async def lease(agent: Agent, call: Call) -> Response:
+    lease_id = call.id("lease")
+    record = agent.market.lease_of(call.caller, lease_id)
+    before = record.state
+    wait = call.number("wait", 0, 0, MAX_WAIT_S)
+    if wait:
+        await _changed(agent, lease_id, wait, lambda: record.state is not before)
+    return reply(views.lease_view(agent.market.lease_of(call.caller, lease_id)))
+
+
+async def voucher(agent: Agent, call: Call) -> Response:
+    note = wire.read(VoucherNote, call.body)
+    if note.lease != call.id("lease"):
+        raise RequestRefusedError("the body names another lease than the path", remedy="Send the lease's own id in both.")
+    kept = agent.market.voucher(call.caller, note)
+    await agent.core.durable.settled()
+    return reply_json({"cumulative": str(kept)})
+
+
+async def submit_tasks(agent: Agent, call: Call) -> Response:
+    submit = wire.read(Submit, call.body)
+    accepted, known = agent.jobs.submit(call.caller, call.id("job"), submit, call.body)
+    await agent.core.durable.settled()
+    return reply_json({"accepted": accepted, "known": known}, 202)
+
+
+async def job(agent: Agent, call: Call) -> Response:
+    return reply(agent.jobs.job_of(call.caller, call.id("job")).view())
+
+
+async def cancel(agent: Agent, call: Call) -> Response:
+    tasks = wire.read(CancelBody, call.body).tasks if call.body else ()
+    agent.jobs.cancel(call.caller, call.id("job"), tasks)
+    await agent.core.durable.settled()
+    return reply(agent.jobs.job_of(call.caller, call.id("job")).view(), JobView)
+
+
+async def receipt(agent: Agent, call: Call) -> Response:
+    found = agent.jobs.find(call.caller, call.id("task"))
+    attempt = call.request.path_params["attempt"]
+    if found is None or found[1].stage is Stage.NONE or str(found[1].attempt) != attempt:
+        raise NotFoundError("there is no such receipt")
+    result = agent.jobs.result(found[0].id, found[1].cursor)
+    if result is None or result.signed is None:
+        raise NotFoundError("there is no such receipt")
+    return reply(agent.settlement.bundle(found[0].id, found[1].cursor, result.signed))
+
+
+async def get_block(agent: Agent, call: Call) -> Response:
+    cid = parse_cid(call.request.path_params["cid"])
+    headers = {"cache-control": "private, max-age=31536000, immutable", "etag": f'"{cid}"'}
+    if call.request.method == "HEAD":
+        size = agent.blocks.has(call.caller, cid)
+        return Response(headers={**headers, "content-length": str(size)}, media_type="application/vnd.ipld.raw")
+    data = await agent.blocks.get(call.caller, cid)
+    return Response(data, headers=headers, media_type="application/vnd.ipld.raw")
+
+
+async def put_block(agent: Agent, call: Call) -> Response:
+    cid = parse_cid(call.request.path_params["cid"])
+    await agent.blocks.put(call.caller, cid, call.body)
+    return reply_json({"cid": cid, "size": len(call.body)}, 201)
+
+
+async def _changed(agent: Agent, key: Bytes32, seconds: int, is_new: Any) -> None:
+    """Waits until `is_new()` or time is over."""
+    clock = agent.core.clock
+    until = clock.monotonic() + seconds
+    while not is_new() and not agent.is_stopping:
+        left = until - clock.monotonic()
+        if left <= 0 or not await agent.core.signals.wait(key, left):
+            return

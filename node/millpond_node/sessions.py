@@ -1,0 +1,51 @@
+"""One worker's connection as the node holds it: what is to be sent, in order, and no more than it can take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from millpond.protocol import wire
+from millpond.protocol.ids import Address
+from millpond.protocol.messages import NodeMessage
+
+MAX_QUEUED = 20_000
+SEND_SECONDS = 30.0
+
+
+@dataclass(eq=False)
+class Session:
+    """`send` never waits. A worker that does not read is cut off, and gets all again when it comes back."""
+
+    worker: Address
+    number: int
+    instance: str
+    queue: list[NodeMessage] = field(default_factory=list)
+    is_over: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def send(self, message: NodeMessage) -> None:
+        if self.is_over:
+            return
+        self.queue.append(message)
+        if len(self.queue) > MAX_QUEUED:
+            self.end()
+        self._wake.set()
+
+    def end(self) -> None:
+        """Closes the connection once what is queued was sent."""
+        self.is_over = True
+        self._wake.set()
+
+    async def write(self, send_text: Callable[[str], Awaitable[None]]) -> None:
+        """Sends what comes until the session ends. Raises `TimeoutError` when the worker does not read."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            waiting, self.queue = self.queue, []
+            for message in waiting[:MAX_QUEUED]:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send_text(wire.write(message).decode())
+            if self.is_over:
+                return
