@@ -102,7 +102,9 @@ class DevStack:
         self.network.save(config.home)
         for view in offers:
             offer = view.signed.offer
-            self._say(f"offer      {offer.share:>4} per mille, {offer.memoryMiB} MiB of {view.device.name} ({view.launcher})")
+            self._say(
+                f"offer      {offer.share:>4} per mille, {offer.memoryMiB} MiB of {view.device.name} ({view.launcher})"
+            )
 
     async def _start_chain(self) -> Devnet:
         config = DevnetConfig(

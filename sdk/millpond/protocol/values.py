@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Tuple, Union
@@ -29,6 +30,9 @@ MAX_PLAIN_INT = 2**53 - 1
 DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
 _ITEM_BYTES = {dtype: int(dtype[2:]) for dtype in DTYPES}
 _LENGTH = struct.Struct("<I")
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_JSON_LEVELS_PER_VALUE = 3  # a dict with other keys than strings: tag, pairs, pair
+_JSON_LEVELS_AROUND = 4
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
@@ -344,7 +348,26 @@ _HEADER = json.JSONDecoder(
 )
 
 
-def _parse_header(text: bytes) -> Tuple[List[int], Any]:
+def _check_depth(text: bytes, most: int) -> None:
+    """Refuses brackets nested beyond `most` before the parser, which recurses in C, meets them.
+
+    Where a program has raised Python's recursion limit, that parser overflows the stack instead of raising `RecursionError`.
+    """
+    if text.count(b"[") + text.count(b"{") <= most:
+        return
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+            if depth > most:
+                _fail("the header is nested too deeply", bound=most)
+        elif first in b"]}":
+            depth -= 1
+
+
+def _parse_header(text: bytes, max_depth: int) -> Tuple[List[int], Any]:
+    _check_depth(text, _JSON_LEVELS_PER_VALUE * max_depth + _JSON_LEVELS_AROUND)
     try:
         header = _HEADER.decode(text.decode())
         if b"\\u" in text:
@@ -390,7 +413,7 @@ def decode(buffer: Readable, budget: Optional[Budget] = None) -> Any:
     start = _LENGTH.size + length
     if start % ALIGNMENT or start > len(view):
         _fail("the header's length is wrong", length=length)
-    lengths, tree = _parse_header(bytes(view[_LENGTH.size : start]))
+    lengths, tree = _parse_header(bytes(view[_LENGTH.size : start]), bounds.max_depth)
     if len(lengths) > bounds.max_items:
         _fail("the value has too many items", bound=bounds.max_items)
     decoder = _Decoder(_split(view[start:], lengths), bounds)

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
+
 from millpond._job import Job
 from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32, bytes32, task_id

@@ -3,6 +3,7 @@ import time
 
 import httpx
 import pytest
+
 from millpond._nodeapi import Identity, NodeApi
 from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol.envelope import open_envelope

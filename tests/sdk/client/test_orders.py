@@ -1,6 +1,7 @@
 import dataclasses
 
 import pytest
+
 from millpond._orders import NoOfferError, Order, build_request, choose_price, fits
 from millpond.errors import InputError
 from millpond.protocol.ids import ZERO_BYTES32, address, bytes32

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import millpond
 import pytest
+
+import millpond
 from millpond.cli import main
 from millpond.errors import SettingsError
 from millpond.protocol.ids import address
@@ -41,7 +42,9 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = millpond.Clinet
 
 
-@pytest.mark.parametrize("code", ["import millpond.cli", "import millpond", "import millpond.cli as c; c.main(['--help'])"])
+@pytest.mark.parametrize(
+    "code", ["import millpond.cli", "import millpond", "import millpond.cli as c; c.main(['--help'])"]
+)
 def test_import_and_help_load_nothing_heavy(code: str) -> None:
     script = f"import sys, atexit\natexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules]))\n{code}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
@@ -75,7 +78,9 @@ def test_load_network_of_a_saved_one_is_overridden_by_the_environment(
     assert load_network(own_home) == Network("http://127.0.0.1:2", 31337, NETWORK.controller)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"rpc_url": 1}', '{"rpc_url": "x", "chain_id": 1, "controller": "y"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"rpc_url": 1}', '{"rpc_url": "x", "chain_id": 1, "controller": "y"}']
+)
 def test_load_network_of_a_damaged_file_refuses(own_home: Path, text: str) -> None:
     (own_home / "network.json").write_text(text)
 

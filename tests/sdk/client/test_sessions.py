@@ -2,6 +2,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from millpond._sessions import Session, SessionStore, new_session_key
 from millpond.errors import SettingsError
 from millpond.protocol.ids import bytes32

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
 from millpond._source import source_of
 from millpond.errors import TaskSourceError
 from millpond.protocol import units, values

@@ -1,4 +1,5 @@
 import pytest
+
 from millpond.protocol.envelope import HEADER_EXPIRY, HEADER_SIGNATURE, EnvelopeError, open_envelope, seal
 from millpond.protocol.errors import InputError
 from millpond.protocol.ids import address

@@ -10,6 +10,7 @@ from eth_account import Account
 from eth_account.messages import encode_typed_data
 from hypothesis import given
 from hypothesis import strategies as st
+
 from millpond.protocol import signed
 from millpond.protocol.hashing import FieldRangeError
 from millpond.protocol.ids import Bytes32, address, bytes32

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from millpond.protocol import units
 from millpond.protocol.vouchers import Meter, earmark, split
 

@@ -153,8 +153,17 @@ def test_budget_exceeded_is_refused_both_ways(budget: Budget) -> None:
 
 
 def test_decode_header_nested_beyond_the_stack_is_refused() -> None:
-    with pytest.raises(ValueCodecError):
-        decode(raw("[" * 100_000 + "]" * 100_000))
+    script = (
+        "import sys; sys.setrecursionlimit(1_000_000)\n"
+        "from millpond.protocol.values import decode, ValueCodecError\n"
+        "head = ('{\"v\":1,\"n\":[],\"x\":' + '[' * 100_000 + ']' * 100_000 + '}').encode()\n"
+        "head += b' ' * (-(4 + len(head)) % 16)\n"
+        "try: decode(len(head).to_bytes(4, 'little') + head)\n"
+        "except ValueCodecError as error: print(error.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout.strip()) == (0, "the header is nested too deeply")
 
 
 def test_decode_array_larger_than_its_buffer_is_refused() -> None:

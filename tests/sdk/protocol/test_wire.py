@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from millpond.protocol import messages as m
 from millpond.protocol import signed, wire
 from millpond.protocol.ids import ZERO_BYTES32, address, bytes32
