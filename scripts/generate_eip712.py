@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,12 @@ def python(schema: dict[str, Any]) -> str:
     for name, spec in schema["types"].items():
         lines += ["", *python_class(name, spec)]
     lines += ["", f"Signable = {' | '.join(schema['types'])}"]
-    return "\n".join(lines) + "\n"
+    return _formatted("\n".join(lines) + "\n")
+
+
+def _formatted(source: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PYTHON), "-"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:

@@ -249,11 +249,7 @@ class Voucher(TypedStruct):
     cumulative: token base units earned since the lease opened
     """
 
-    TYPE: ClassVar[str] = (
-        "Voucher("
-        "bytes32 lease,"
-        "uint128 cumulative)"
-    )
+    TYPE: ClassVar[str] = "Voucher(bytes32 lease,uint128 cumulative)"
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
     FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("bytes32", "lease"),
@@ -265,11 +261,7 @@ class Voucher(TypedStruct):
 
     def struct_hash(self) -> Bytes32:
         return bytes32(
-            keccak256(
-                self.TYPE_HASH
-                + word_bytes32(self.lease)
-                + word_uint(self.cumulative, 128, "cumulative")
-            )
+            keccak256(self.TYPE_HASH + word_bytes32(self.lease) + word_uint(self.cumulative, 128, "cumulative"))
         )
 
 
@@ -368,13 +360,7 @@ class Envelope(TypedStruct):
     """
 
     TYPE: ClassVar[str] = (
-        "Envelope("
-        "address audience,"
-        "string method,"
-        "string path,"
-        "bytes32 bodyHash,"
-        "uint256 nonce,"
-        "uint64 expiry)"
+        "Envelope(address audience,string method,string path,bytes32 bodyHash,uint256 nonce,uint64 expiry)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
     FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
