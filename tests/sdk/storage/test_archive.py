@@ -138,6 +138,15 @@ def test_O18_unpack_tar_of_a_huge_header_is_refused_unread(kind: bytes, tmp_path
     assert served < 1_000_000
 
 
+def test_O18_unpack_tar_of_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("x")
+    info.size = 8 * 1024**3 - 1
+    stream = io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(5_000_000))
+    with pytest.raises(BudgetExceededError):
+        unpack_tar(stream, tmp_path / "out", budget=Budget(max_bytes=4_000_000))
+    assert stream.tell() < 1_000_000
+
+
 def test_O18_unpack_tar_of_headers_without_end_is_refused(tmp_path: Path) -> None:
     header = special("x", tarfile.GNUTYPE_LONGNAME)
     header.size = 1

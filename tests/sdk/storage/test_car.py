@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from millpond.storage import (
     cid_to_bytes,
     export_car,
     import_car,
+    list_directory,
     read_bytes,
 )
 from millpond.storage.car import decode_header, encode_header
@@ -54,6 +58,32 @@ def test_car_header_is_the_known_one() -> None:
     head = bytes.fromhex("a265726f6f747381d82a58250001551220")
     assert encode_header([cid_of(b"")])[: len(head)] == head
     assert encode_header([cid_of(b"")])[-9:] == b"gversion\x01"
+
+
+async def test_car_made_by_another_implementation_is_read_and_made_again(memory: MemoryStore) -> None:
+    vector = json.loads((Path(__file__).parents[2] / "vectors" / "unixfs.json").read_text())["car"]
+    made = bytes.fromhex(vector["hex"])
+    assert await import_car(memory, io.BytesIO(made)) == [vector["root"]]
+    assert {link.name for link in await list_directory(memory, vector["root"])} == {"README", "src"}
+    out = io.BytesIO()
+    await export_car(memory, vector["root"], out)
+    assert out.getvalue() == made
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda head: head.replace(b"version\x01", b"version\x02"),
+        lambda head: head.replace(b"roots", b"rootz"),
+        lambda head: head.replace(b"\xd8\x2a", b"\xd8\x2b"),
+        lambda head: head + b"\x00",
+        lambda head: head[:-1],
+        lambda head: b"",
+    ],
+)
+def test_car_header_in_another_form_is_refused(alter: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(DagError):
+        decode_header(alter(encode_header([cid_of(b"")])))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 23])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +101,20 @@ def test_O14_put_on_a_failing_disk_keeps_the_old_state(
     core.close()
 
 
-def test_O14_put_returns_only_after_file_and_folder_are_synced(tmp_path: Path) -> None:
-    disk = FaultyDisk("", 0)
-    core = open_core(tmp_path, disk)
-    disk.log.clear()
+def test_O14_put_syncs_the_file_then_its_names_in_this_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = open_core(tmp_path)
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def record(fd: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).relative_to(tmp_path).parts[0])
+        assert not core.has(A.cid)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", record)
     core.put(A)
-    assert disk.log == ["write", "fsync", "fsync", "fsync"]
+    assert synced == ["incoming", "blocks", "blocks"]
+    assert core.has(A.cid)
     core.close()
 
 
@@ -281,6 +290,24 @@ def test_two_processes_share_one_store(tmp_path: Path) -> None:
             process.stdout.close()
     cids = [parse_cid(line.decode()) for line in told if line != b"ready"]
     assert all(core.get(cid) for cid in cids)
+    core.close()
+
+
+@pytest.mark.parametrize("change", ["put", "gc", "pin", "delete"])
+def test_change_waits_while_another_process_changes_the_store(change: str, tmp_path: Path) -> None:
+    core = open_core(tmp_path)
+    actions = {
+        "put": lambda: core.put(A),
+        "gc": core.gc,
+        "pin": lambda: core.pin(A.cid, "x"),
+        "delete": lambda: core.delete(A.cid),
+    }
+    with (tmp_path / "lock").open("wb") as other, ThreadPoolExecutor(1) as thread:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        job = thread.submit(actions[change])
+        assert wait([job], timeout=0.1).not_done
+        fcntl.flock(other, fcntl.LOCK_UN)
+        job.result(timeout=10)
     core.close()
 
 
