@@ -1,7 +1,7 @@
 """Writes the Solidity and Python halves of the EIP-712 types from the one schema.
 
-    python scripts/generate_eip712.py            write both
-    python scripts/generate_eip712.py --check    exit 1 when either is stale
+python scripts/generate_eip712.py            write both
+python scripts/generate_eip712.py --check    exit 1 when either is stale
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def python_word(kind: str, field: str) -> str:
         return f"word_bytes32(self.{field})"
     if kind == "string":
         return f"keccak256(self.{field}.encode())"
-    return f"word_uint(self.{field}, {kind.removeprefix('uint')}, \"{field}\")"
+    return f'word_uint(self.{field}, {kind.removeprefix("uint")}, "{field}")'
 
 
 def python_class(name: str, spec: dict[str, Any]) -> list[str]:
