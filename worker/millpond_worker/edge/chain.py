@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,26 @@ from millpond_worker.ports import Head, NodeRef, PoolFacts
 
 NODE_KIND = bytes32(keccak256(b"millpond.node"))
 WAIT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A withdrawal that was mined. `amount` in token base units."""
+
+    token: Address
+    payout: Address
+    amount: int
+    tx_hash: Bytes32
+    gas_used: int
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "token": self.token,
+            "payout": self.payout,
+            "amount": str(self.amount),
+            "tx": self.tx_hash,
+            "gas_used": self.gas_used,
+        }
 
 
 class EvmChain:
@@ -124,6 +145,23 @@ class EvmChain:
                 return
             except TransactionTimeoutError:
                 continue  # kept and sent again by the transactor, whatever holds it up
+
+    async def withdraw(self, provider: Address) -> Withdrawn:
+        """Pays what Escrow owes the provider's payout address to it, in a transaction of the operator's.
+
+        Raises `ContractRevertError` kinds (nothing owed), and the errors of `Rpc`.
+        """
+        await self.start()
+        pool = await self.pool()
+        escrow, devices = Escrow(self.eth, pool.escrow), Devices(self.eth, pool.devices)
+        payout = (await devices.provider_of(provider)).payout
+        amount = await escrow.owed(pool.token, payout)
+        head = await self.head()
+        handle = await self._transactor.send_call(
+            f"withdraw:{payout}:{head.number}", escrow.withdraw_owed(pool.token, payout)
+        )
+        receipt = await handle.mined()
+        return Withdrawn(pool.token, payout, amount, receipt.tx_hash, receipt.gas_used)
 
     async def close(self) -> None:
         await self._transactor.stop()

@@ -55,7 +55,6 @@ class SimClock:
         self._time = end
         await settle()
 
-
     async def jump(self, seconds: float) -> None:
         """Winds the clock at once, as a machine that slept: each sleeper wakes once, at the end."""
         self._time += seconds

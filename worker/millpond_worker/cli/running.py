@@ -1,0 +1,93 @@
+"""`millpond-worker status` and `drain`: talk to the running worker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from millpond_worker import control
+from millpond_worker.cli.shared import home_of, home_option, json_option, show_json, table
+from millpond_worker.errors import WorkerNotRunningError
+from millpond_worker.home import Home, is_running, read_json
+
+ASK_S = 15.0
+POLL_S = 0.5
+
+
+@click.command("status", help="What the running worker does: leases, tasks, offers, connection.")
+@home_option
+@json_option
+def status_command(folder: str | None, as_json: bool) -> None:
+    home = home_of(folder)
+    status = running_status(home)
+    if as_json:
+        show_json(status)
+        return
+    node = (
+        "connected to its node" if status["is_connected"] else f"not connected: {status['last_error'] or 'no node yet'}"
+    )
+    click.echo(
+        f"worker {status['worker']} ({status['launcher']}), {node}{', draining' if status['is_draining'] else ''}"
+    )
+    if status["warning"]:
+        click.echo(f"warning: {status['warning']}")
+    for device in status["devices"]:
+        click.echo(
+            f"device {device['kind']}: {device['name']}, free {device['free_share']} per mille, {device['free_memory_mib']} MiB"
+        )
+    tasks = ", ".join(f"{count} {name}" for name, count in status["tasks"].items() if count) or "none"
+    click.echo(f"tasks: {tasks}; offers: {len(status['offers'])}; reports waiting: {status['reports_waiting']}")
+    rows = [
+        (
+            item["lease"],
+            item["state"],
+            item["share"],
+            item["memory_mib"],
+            item["voucher"],
+            item["unpaid_seconds"],
+            item["renter"],
+        )
+        for item in status["leases"]
+    ]
+    if rows:
+        table(("lease", "state", "share", "MiB", "voucher", "unpaid s", "renter"), rows)
+
+
+@click.command("drain", help="Take no new leases; the worker ends when the last one has.")
+@home_option
+@json_option
+@click.option("--wait/--no-wait", default=True, help="Wait until the worker has ended (default).")
+@click.option("--timeout", "timeout_s", default=0.0, metavar="SECONDS", help="Wait at most so long; 0 for ever.")
+def drain_command(folder: str | None, as_json: bool, wait: bool, timeout_s: float) -> None:
+    home = home_of(folder)
+    running_status(home)
+    answer = control.ask(home, "drain", ASK_S)
+    is_over = _wait(home, timeout_s, as_json=as_json) if wait else False
+    if as_json:
+        show_json({**answer, "has_ended": is_over})
+    else:
+        click.echo("drained" if is_over else f"draining: {answer.get('leases', 0)} leases still run")
+
+
+def running_status(home: Home) -> dict[str, Any]:
+    """Raises `WorkerNotRunningError`."""
+    status = read_json(home.status)
+    if not is_running(home) or not isinstance(status, dict):
+        raise WorkerNotRunningError(f"no worker runs in {home.folder}", home=str(home.folder))
+    return status
+
+
+def _wait(home: Home, timeout_s: float, *, as_json: bool) -> bool:
+    began, shown = time.monotonic(), -1
+    while is_running(home):
+        status = read_json(home.status) or {}
+        live = sum(item["state"] in ("preparing", "starting", "ready", "unpaid") for item in status.get("leases", []))
+        if live != shown and not as_json:
+            click.echo(f"waiting for {live} leases")
+            shown = live
+        if timeout_s and time.monotonic() - began > timeout_s:
+            return False
+        time.sleep(POLL_S)
+    return True
