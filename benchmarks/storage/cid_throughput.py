@@ -31,7 +31,7 @@ from millpond.storage.embedded import EmbeddedCore
 
 MIB = 1024 * 1024
 GB = 1e9
-GROUP = 16
+GROUP = 32
 
 
 def rate(size: int, action: Callable[[], object]) -> float:
