@@ -6,7 +6,6 @@ import {IDevices} from "./interfaces/IDevices.sol";
 import {IEscrow} from "./interfaces/IEscrow.sol";
 import {IStaking} from "./interfaces/IStaking.sol";
 import {Closing} from "./modules/Closing.sol";
-import {Entry} from "./modules/Entry.sol";
 import {Metadata} from "./modules/Metadata.sol";
 import {Opening} from "./modules/Opening.sol";
 import {PoolRules} from "./modules/PoolRules.sol";
@@ -14,7 +13,7 @@ import {Settling} from "./modules/Settling.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 
 /// @title Code of every pool; each pool is a clone with its rules as immutable arguments.
-contract Controller is IController, Entry, Metadata, Opening, Closing, Settling {
+contract Controller is IController, Metadata, Opening, Closing, Settling {
     constructor(IEscrow escrow_, IStaking staking_, IDevices devices_)
         PoolRules(escrow_, staking_, devices_)
         EIP712("Millpond", "1")

@@ -27,8 +27,8 @@ contract PoolFactory is IPoolFactory {
     }
 
     /// @inheritdoc IPoolFactory
-    function createPool(bytes32 label, address node, IController.PoolParams calldata params)
-        external
+    function createPool(bytes32 label, address node, IController.PoolParams memory params)
+        public
         returns (address pool)
     {
         _checkParties(params);
@@ -80,12 +80,12 @@ contract PoolFactory is IPoolFactory {
         return Clones.predictDeterministicAddressWithImmutableArgs(implementation, args, keccak256(args));
     }
 
-    function _checkParties(IController.PoolParams calldata params) private view {
+    function _checkParties(IController.PoolParams memory params) private view {
         require(tokens.isListed(params.token), PoolFactoryTokenNotListed(params.token));
         require(params.slasher != address(0) && params.treasury != address(0), PoolFactoryZeroAddress());
     }
 
-    function _checkMoney(IController.PoolParams calldata params) private pure {
+    function _checkMoney(IController.PoolParams memory params) private pure {
         _atMost("feePpm", params.feePpm, Limits.MAX_FEE_PPM);
         _atMost("burnPpm", params.burnPpm, Limits.MAX_BURN_PPM);
         _atMost("exposurePpm", params.exposurePpm, PoolLimits.MAX_EXPOSURE_PPM);
@@ -93,7 +93,7 @@ contract PoolFactory is IPoolFactory {
         _atLeast("depositSeconds", params.depositSeconds, PoolLimits.SHORTEST);
     }
 
-    function _checkTimes(IController.PoolParams calldata params) private pure {
+    function _checkTimes(IController.PoolParams memory params) private pure {
         _within("claimWindow", params.claimWindow, Limits.MIN_CLAIM_WINDOW, Limits.MAX_CLAIM_WINDOW);
         _within("disputeWindow", params.disputeWindow, PoolLimits.MIN_DISPUTE_WINDOW, PoolLimits.MAX_DISPUTE_WINDOW);
         _within("maxDuration", params.maxDuration, PoolLimits.SHORTEST, PoolLimits.LONGEST_LEASE);

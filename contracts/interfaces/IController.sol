@@ -34,17 +34,17 @@ interface IController is IProvisionTerms {
         Released
     }
 
-    /// @notice What the pool keeps of a lease; its money is in `IEscrow.leaseAccount`. Times are Unix seconds, zero for never.
-    /// `stint` names the device's stay in the pool; the last two fields are written by the provider's first demand.
+    /// @notice A lease as the pool sees it; its money is in `IEscrow.leaseAccount`. Times are Unix seconds, zero for never.
+    /// `stint` names the device's stay in the pool; the last two fields are those of the provider's last demand.
     struct Lease {
         bytes32 device;
         uint16 share;
         uint32 memoryMiB;
         uint24 notice;
         LeaseStatus status;
-        uint32 noticeEndsAt;
-        uint32 closedAt;
-        uint96 exposure;
+        uint40 noticeEndsAt;
+        uint40 closedAt;
+        uint128 exposure;
         uint16 stint;
         uint40 demandedAt;
         uint128 collectedAtDemand;
@@ -97,6 +97,8 @@ interface IController is IProvisionTerms {
     error ControllerPausedRecently(uint256 notBefore, uint256 time);
     error ControllerNotPaused();
     error ControllerProvisionBelow(uint256 unreserved, uint256 least);
+    error ControllerNotDevices(address caller, address devices);
+    error ControllerDeviceClash(bytes32 device, bytes32 known);
     error ControllerWrongController(address actual, address expected);
     error ControllerOfferExpired(uint256 deadline, uint256 time);
     error ControllerOfferTooFar(uint256 deadline, uint256 latest);
@@ -126,7 +128,8 @@ interface IController is IProvisionTerms {
     error ControllerTextTooLong(uint256 length, uint256 most);
     error ControllerServiceUnknown(address provider, bytes32 kind);
 
-    /// @notice Sets the node of a new clone, once; the factory calls it in the transaction that makes the clone.
+    /// @notice Sets the node of a new clone, once; the factory calls it in the transaction that makes the clone, and says so in
+    /// `PoolCreated`.
     function initialize(address node) external;
 
     /* LEASES */
@@ -163,7 +166,7 @@ interface IController is IProvisionTerms {
     /* ENTRY: called by Devices */
 
     /// @notice Reverts where the pool's rules refuse the device: while paused, or with less than `minProvision` of unreserved stake.
-    function onDeviceJoin(bytes32 device, address provider) external view;
+    function onDeviceJoin(bytes32 device, address provider) external;
 
     /* SERVICES */
 

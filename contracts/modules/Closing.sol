@@ -14,8 +14,8 @@ abstract contract Closing is Leases {
 
     /// @inheritdoc IController
     function giveNotice(bytes32 lease) external {
-        Lease storage record = _openLease(lease);
-        _requireProvider(record.device);
+        LeaseRecord storage record = _openLease(lease);
+        _requireProvider(record);
         require(record.noticeEndsAt == 0, ControllerNoticeRunning(record.noticeEndsAt, block.timestamp));
 
         uint256 endsAt = Math.min(block.timestamp + record.notice, _endOf(_account(lease)));
@@ -26,15 +26,15 @@ abstract contract Closing is Leases {
 
     /// @inheritdoc IController
     function closeLease(bytes32 lease) external nonReentrant {
-        Lease storage record = _openLease(lease);
+        LeaseRecord storage record = _openLease(lease);
         IEscrow.LeaseAccount memory account = _account(lease);
         _close(lease, record, account, _reasonOf(lease, record, account));
     }
 
     /// @inheritdoc IController
     function demandPayment(bytes32 lease) external {
-        Lease storage record = _openLease(lease);
-        _requireProvider(record.device);
+        LeaseRecord storage record = _openLease(lease);
+        _requireProvider(record);
 
         uint128 collected = _account(lease).collected;
         record.demandedAt = uint40(block.timestamp);
@@ -45,14 +45,14 @@ abstract contract Closing is Leases {
 
     /// @inheritdoc IController
     function closeUnpaid(bytes32 lease) external nonReentrant {
-        Lease storage record = _openLease(lease);
-        _requireProvider(record.device);
+        LeaseRecord storage record = _openLease(lease);
+        _requireProvider(record);
         IEscrow.LeaseAccount memory account = _account(lease);
         _requireUnanswered(lease, record, account);
         _close(lease, record, account, CloseReason.Unpaid);
     }
 
-    function _reasonOf(bytes32 lease, Lease storage record, IEscrow.LeaseAccount memory account)
+    function _reasonOf(bytes32 lease, LeaseRecord storage record, IEscrow.LeaseAccount memory account)
         private
         view
         returns (CloseReason)
@@ -60,14 +60,17 @@ abstract contract Closing is Leases {
         if (block.timestamp >= _endOf(account)) return CloseReason.End;
         if (msg.sender == account.payer || msg.sender == account.voucherSigner) return CloseReason.Renter;
 
-        _requireProvider(record.device);
+        _requireProvider(record);
         uint256 noticeEndsAt = record.noticeEndsAt;
         require(noticeEndsAt != 0, ControllerNoticeMissing(lease));
         require(block.timestamp >= noticeEndsAt, ControllerNoticeRunning(noticeEndsAt, block.timestamp));
         return CloseReason.Provider;
     }
 
-    function _requireUnanswered(bytes32 lease, Lease storage record, IEscrow.LeaseAccount memory account) private view {
+    function _requireUnanswered(bytes32 lease, LeaseRecord storage record, IEscrow.LeaseAccount memory account)
+        private
+        view
+    {
         uint256 demandedAt = record.demandedAt;
         require(demandedAt != 0, ControllerNotDemanded(lease));
         uint256 answerBy = demandedAt + PoolLimits.ANSWER_TIME;
@@ -79,18 +82,17 @@ abstract contract Closing is Leases {
         require(account.collected < needed, ControllerDemandAnswered(account.collected, needed));
     }
 
-    function _close(bytes32 lease, Lease storage record, IEscrow.LeaseAccount memory account, CloseReason reason)
+    function _close(bytes32 lease, LeaseRecord storage record, IEscrow.LeaseAccount memory account, CloseReason reason)
         private
     {
         uint256 endsAt = _endOf(account);
-        uint256 closedAt = Math.min(block.timestamp, endsAt);
+        bytes32 device = _roster[record.device];
         record.status = LeaseStatus.Closed;
-        record.closedAt = closedAt.toUint32();
-        --liveLeases[account.payer][record.device];
+        --liveLeases[account.payer][device];
 
-        emit LeaseClosed(lease, msg.sender, reason, closedAt);
+        emit LeaseClosed(lease, msg.sender, reason, Math.min(block.timestamp, endsAt));
 
-        devices.release(record.device, record.share, record.memoryMiB, record.stint);
+        devices.release(device, record.share, record.memoryMiB, record.stint);
         if (block.timestamp < endsAt) escrow.stopLease(lease);
     }
 }

@@ -5,19 +5,52 @@ import {IController} from "../interfaces/IController.sol";
 import {IDevices} from "../interfaces/IDevices.sol";
 import {IEscrow} from "../interfaces/IEscrow.sol";
 import {LeaseIds} from "../libraries/LeaseIds.sol";
-import {PoolRules} from "./PoolRules.sol";
+import {Ppm} from "../libraries/Ppm.sol";
+import {Entry} from "./Entry.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
 /// @title The records of a pool's leases, and who their parties are.
-abstract contract Leases is PoolRules, ReentrancyGuardTransient {
-    mapping(bytes32 lease => Lease) internal _leases;
+abstract contract Leases is Entry, ReentrancyGuardTransient {
+    using SafeCast for uint256;
+
+    /// @dev One slot written at opening; the second only by a demand. Price, time and parties are in Escrow. `noticeEndsAt` holds
+    /// until 2106.
+    struct LeaseRecord {
+        bytes16 device;
+        uint16 share;
+        uint32 memoryMiB;
+        uint24 notice;
+        LeaseStatus status;
+        uint32 noticeEndsAt;
+        uint16 stint;
+        uint40 demandedAt;
+        uint128 collectedAtDemand;
+    }
+
+    mapping(bytes32 lease => LeaseRecord) internal _leases;
 
     /// @inheritdoc IController
     mapping(address renter => mapping(bytes32 device => uint256 count)) public override liveLeases;
 
     /// @inheritdoc IController
-    function leaseOf(bytes32 lease) external view returns (Lease memory) {
-        return _leases[lease];
+    function leaseOf(bytes32 lease) external view returns (Lease memory view_) {
+        LeaseRecord storage record = _leases[lease];
+        if (record.status == LeaseStatus.None) return view_;
+        IEscrow.LeaseAccount memory account = _account(lease);
+        return Lease({
+            device: _roster[record.device],
+            share: record.share,
+            memoryMiB: record.memoryMiB,
+            notice: record.notice,
+            status: record.status,
+            noticeEndsAt: record.noticeEndsAt,
+            closedAt: record.status == LeaseStatus.Open ? 0 : uint40(_stopOf(account)),
+            exposure: _exposureOf(account.pricePerSecond, account.duration, params().exposurePpm),
+            stint: record.stint,
+            demandedAt: record.demandedAt,
+            collectedAtDemand: record.collectedAtDemand
+        });
     }
 
     /// @inheritdoc IController
@@ -25,14 +58,14 @@ abstract contract Leases is PoolRules, ReentrancyGuardTransient {
         return LeaseIds.compute(address(this), offerHash, requestHash);
     }
 
-    function _openLease(bytes32 lease) internal view returns (Lease storage record) {
+    function _openLease(bytes32 lease) internal view returns (LeaseRecord storage record) {
         record = _leases[lease];
         LeaseStatus status = record.status;
         require(status != LeaseStatus.None, ControllerLeaseUnknown(lease));
         require(status == LeaseStatus.Open, ControllerLeaseNotOpen(lease, status));
     }
 
-    function _closedLease(bytes32 lease) internal view returns (Lease storage record) {
+    function _closedLease(bytes32 lease) internal view returns (LeaseRecord storage record) {
         record = _leases[lease];
         LeaseStatus status = record.status;
         require(status != LeaseStatus.None, ControllerLeaseUnknown(lease));
@@ -47,12 +80,20 @@ abstract contract Leases is PoolRules, ReentrancyGuardTransient {
         return uint256(account.openedAt) + account.duration;
     }
 
-    function _isProvider(bytes32 device, address caller) internal view returns (bool) {
-        IDevices.Standing memory standing = devices.standingOf(device);
-        return caller == standing.provider || caller == standing.operator;
+    /// @dev When a closed lease's meter stopped. Escrow keeps one more than the seconds from the opening, and none at the end.
+    function _stopOf(IEscrow.LeaseAccount memory account) internal pure returns (uint256) {
+        if (account.stoppedAfter == 0) return _endOf(account);
+        return uint256(account.openedAt) + account.stoppedAfter - 1;
     }
 
-    function _requireProvider(bytes32 device) internal view {
-        require(_isProvider(device, msg.sender), ControllerNotParty(msg.sender));
+    /// @dev Stake that a lease reserves, rounded up.
+    function _exposureOf(uint256 pricePerSecond, uint256 duration, uint256 ppm) internal pure returns (uint128) {
+        return Ppm.mulUp(pricePerSecond * duration, ppm).toUint128();
+    }
+
+    function _requireProvider(LeaseRecord storage record) internal view {
+        IDevices.Standing memory standing = devices.standingOf(_roster[record.device]);
+        bool isProvider = msg.sender == standing.provider || msg.sender == standing.operator;
+        require(isProvider, ControllerNotParty(msg.sender));
     }
 }

@@ -5,17 +5,15 @@ import {IController} from "../interfaces/IController.sol";
 import {IDevices} from "../interfaces/IDevices.sol";
 import {IEscrow} from "../interfaces/IEscrow.sol";
 import {PoolLimits} from "../libraries/PoolLimits.sol";
-import {Ppm} from "../libraries/Ppm.sol";
 import {Offer, Request, Signed} from "../types/Signed.sol";
 import {Leases} from "./Leases.sol";
-import {Pausing} from "./Pausing.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
 /// @title How a signed offer and a signed request become a lease.
-abstract contract Opening is Leases, Pausing, EIP712 {
+abstract contract Opening is Leases, EIP712 {
     using Signed for Offer;
     using Signed for Request;
     using SafeCast for uint256;
@@ -35,10 +33,10 @@ abstract contract Opening is Leases, Pausing, EIP712 {
         _checkConsent(request, terms.offer, rules.token);
         _checkFit(offer, request, rules.maxDuration);
 
-        uint96 exposure = Ppm.mulUp(uint256(terms.pricePerSecond) * terms.duration, rules.exposurePpm).toUint96();
+        uint128 exposure = _exposureOf(terms.pricePerSecond, terms.duration, rules.exposurePpm);
         bytes32 requestHash = request.hash();
         lease = leaseId(terms.offer, requestHash);
-        _record(lease, offer, request, exposure, standing.stint);
+        _record(lease, offer, request, standing.stint);
 
         _emitOpened(lease, offer, terms, request.renter, requestHash, exposure);
 
@@ -101,14 +99,13 @@ abstract contract Opening is Leases, Pausing, EIP712 {
         require(controller == address(this), ControllerWrongController(controller, address(this)));
     }
 
-    function _record(bytes32 lease, Offer memory offer, Request memory request, uint96 exposure, uint16 stint) private {
-        Lease storage record = _leases[lease];
-        record.device = offer.device;
+    function _record(bytes32 lease, Offer memory offer, Request memory request, uint16 stint) private {
+        LeaseRecord storage record = _leases[lease];
+        record.device = bytes16(offer.device);
         record.share = offer.share;
         record.memoryMiB = offer.memoryMiB;
         record.notice = Math.min(offer.notice, request.duration).toUint24();
         record.status = LeaseStatus.Open;
-        record.exposure = exposure;
         record.stint = stint;
         ++liveLeases[request.renter][offer.device];
     }

@@ -21,14 +21,15 @@ abstract contract Ownership is PoolRules {
     /// @inheritdoc IController
     function initialize(address node_) external {
         require(!_isInitialized && address(this) != _implementation, ControllerInitialized());
-        _isInitialized = true;
-        _setNode(node_);
+        (node, _isInitialized) = (node_, true);
     }
 
     /// @inheritdoc IController
     function setNode(address node_) external {
         _requireOwner();
-        _setNode(node_);
+        address previous = node;
+        node = node_;
+        emit NodeChanged(previous, node_);
     }
 
     /// @inheritdoc IController
@@ -51,12 +52,6 @@ abstract contract Ownership is PoolRules {
     function owner() public view returns (address) {
         address current = _owner;
         return current == address(0) ? founder() : current;
-    }
-
-    function _setNode(address node_) private {
-        address previous = node;
-        node = node_;
-        emit NodeChanged(previous, node_);
     }
 
     function _requireOwner() internal view {

@@ -261,6 +261,21 @@ contract ControllerTest is Fixture {
         devices.join(third, address(pool));
     }
 
+    function test_onDeviceJoin_notFromDevices_reverts() public {
+        vm.expectRevert(abi.encodeWithSelector(IController.ControllerNotDevices.selector, provider, address(devices)));
+        vm.prank(provider);
+        pool.onDeviceJoin("gpu", provider);
+    }
+
+    /// @dev Leases name devices by half of their id: no two with the same half are in one pool.
+    function test_onDeviceJoin_sameHalfOfId_reverts() public {
+        bytes32 twin = bytes32(bytes16(device)) | bytes32(uint256(1));
+        vm.startPrank(address(devices));
+        pool.onDeviceJoin(device, provider);
+        vm.expectRevert(abi.encodeWithSelector(IController.ControllerDeviceClash.selector, twin, device));
+        pool.onDeviceJoin(twin, provider);
+    }
+
     /* SERVICES */
 
     function test_announce_provider_isFoundUntilItExpires() public {

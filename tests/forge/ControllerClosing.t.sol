@@ -159,6 +159,18 @@ contract ControllerClosingTest is Fixture {
         pool.closeUnpaid(lease);
     }
 
+    function test_leaseOf_unknown_isEmpty() public view {
+        IController.Lease memory empty;
+        vm.assertEq(abi.encode(pool.leaseOf("none")), abi.encode(empty));
+    }
+
+    function test_C45_leaseOf_closedAtOnce_tellsTheSecond() public {
+        _close(lease);
+        vm.assertEq(pool.leaseOf(lease).closedAt, block.timestamp);
+        _skip(1 days);
+        vm.assertEq(pool.leaseOf(lease).closedAt, block.timestamp - 1 days);
+    }
+
     function test_leaseCalls_unknownLease_revert() public {
         bytes32 none = "none";
         bytes memory error = abi.encodeWithSelector(IController.ControllerLeaseUnknown.selector, none);
