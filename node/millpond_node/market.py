@@ -84,7 +84,9 @@ class Market:
         core.performs(LeaseDropped, self._dropped)
         core.performs(Purge, lambda command: self.purge(command.lease))
         core.performs(StartLane, lambda command: self._start_lane(command.lease))
-        core.performs(StopLane, lambda command: core.on_task(LaneStopped(command.lease, command.is_over, command.counts)))
+        core.performs(
+            StopLane, lambda command: core.on_task(LaneStopped(command.lease, command.is_over, command.counts))
+        )
 
     # REQUESTS
 
@@ -145,7 +147,9 @@ class Market:
         core = self._core
         decisions = core.policy.decide(core.now(), DECISIONS_PER_TURN)
         for start in decisions:
-            core.record("Start", {"request": start.request, "offer": start.offer, "now": core.now(), "trail": start.trail})
+            core.record(
+                "Start", {"request": start.request, "offer": start.offer, "now": core.now(), "trail": start.trail}
+            )
             self._start(start)
         return len(decisions)
 
@@ -259,7 +263,9 @@ class Market:
         if request.token != facts.token:
             raise RequestRefusedError(f"the request pays in {request.token}, this pool takes {facts.token}")
         if request.submitter != facts.node and (request.submitter != ZERO_ADDRESS or request.offer == ZERO_BYTES32):
-            raise RequestRefusedError(f"the request names {request.submitter} as its submitter, this node is {facts.node}")
+            raise RequestRefusedError(
+                f"the request names {request.submitter} as its submitter, this node is {facts.node}"
+            )
         if not 0 < request.duration <= facts.max_duration:
             raise RequestRefusedError(f"{request.duration} s are asked, this pool leases 1 to {facts.max_duration} s")
         if request.deadline <= self._core.now() + OPEN_AHEAD_S:

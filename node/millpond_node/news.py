@@ -77,7 +77,11 @@ class News:
         record, offered = books.requests.records.get(fact.request), books.offers.get(fact.offer)
         if fact.lease in books.leases.records or record is None or offered is None:
             return
-        if record.lease is not None and (old := books.leases.records.get(record.lease)) is not None and old.state is LeaseState.OPENING:
+        if (
+            record.lease is not None
+            and (old := books.leases.records.get(record.lease)) is not None
+            and old.state is LeaseState.OPENING
+        ):
             return
         lease = new_lease(fact.lease, record, offered)
         lease.is_ours = False

@@ -84,7 +84,9 @@ class WorkersEdge:
         self.wake: asyncio.Event | None = None
         core.performs(SendRun, lambda c: self._send_lease(c.lease, Run(c.lease, c.attempt, c.spec)))
         core.performs(SendCancel, lambda c: self._send_lease(c.lease, Cancel(c.lease, c.task, c.attempt)))
-        core.performs(SendDesired, lambda c: self._send_lease(c.lease, self.desired(core.books.leases.records[c.lease])))
+        core.performs(
+            SendDesired, lambda c: self._send_lease(c.lease, self.desired(core.books.leases.records[c.lease]))
+        )
         core.performs(SendVoucher, lambda c: self._send_voucher(c.lease))
         core.performs(Cordon, lambda c: core.tell(WorkerSeen(c.worker, False)))
         core.performs(Uncordon, lambda c: core.tell(WorkerSeen(c.worker, True)))
@@ -100,7 +102,9 @@ class WorkersEdge:
         if hello.worker != signer:
             raise WorkerRefusedError(f"signed by {signer}, the hello names {hello.worker}")
         if not speaks_with(hello.version):
-            raise VersionSkewError(f"the worker runs {hello.version}, which this node does not speak", version=hello.version)
+            raise VersionSkewError(
+                f"the worker runs {hello.version}, which this node does not speak", version=hello.version
+            )
         devices = await self._facts(hello)
         if not devices:
             raise WorkerRefusedError(f"{hello.worker} is the operator of no device in the pool {core.facts.controller}")
@@ -145,7 +149,9 @@ class WorkersEdge:
         """Processes a report once; it is acknowledged when its effects are on disk. Raises `SequenceGapError`."""
         record = self._core.books.workers.records[session.worker]
         if report.seq > record.acked_seq + 1:
-            raise SequenceGapError(f"report {report.seq} came, {record.acked_seq + 1} is next", expected=record.acked_seq + 1)
+            raise SequenceGapError(
+                f"report {report.seq} came, {record.acked_seq + 1} is next", expected=record.acked_seq + 1
+            )
         if report.seq == record.acked_seq + 1:
             self._body(session.worker, report.body)
             record.acked_seq = report.seq
@@ -155,7 +161,14 @@ class WorkersEdge:
     def desired(self, record: LeaseRecord) -> Desired:
         image = self._core.config.task_image
         return Desired(
-            record.lease, record.offer, record.request, record.phase, image, record.opened_at, record.ends_at, record.block_hash
+            record.lease,
+            record.offer,
+            record.request,
+            record.phase,
+            image,
+            record.opened_at,
+            record.ends_at,
+            record.block_hash,
         )
 
     def restore(self) -> None:
@@ -163,7 +176,9 @@ class WorkersEdge:
         core = self._core
         for key, value in core.journal.scan("worker"):
             worker = Address(key)
-            record = WorkerRecord(worker, acked_seq=int(value), last_beat=core.clock.monotonic(), state=WorkerState.SUSPECT)
+            record = WorkerRecord(
+                worker, acked_seq=int(value), last_beat=core.clock.monotonic(), state=WorkerState.SUSPECT
+            )
             core.books.workers.records[worker] = record
 
     # HELLO AND OFFERS
@@ -220,7 +235,9 @@ class WorkersEdge:
 
     def _body(self, worker: Address, body: ReportBody) -> None:
         core = self._core
-        record = core.books.leases.records.get(body.signed.receipt.lease if isinstance(body, AttemptEnded) else body.lease)
+        record = core.books.leases.records.get(
+            body.signed.receipt.lease if isinstance(body, AttemptEnded) else body.lease
+        )
         if record is None or record.worker != worker:
             core.counters["reports_ignored"] += 1
             return
@@ -267,7 +284,9 @@ class WorkersEdge:
             raise BadReportError("the receipt's status or times are impossible")
         if raw32(receipt.input) != input_:
             raise BadReportError("the receipt names other inputs than the task's")
-        if body.value is not None and (len(body.value) > INLINE_BYTES or sha256(body.value) != raw32(receipt.resultHash)):
+        if body.value is not None and (
+            len(body.value) > INLINE_BYTES or sha256(body.value) != raw32(receipt.resultHash)
+        ):
             raise BadReportError("the value is not the one the receipt names")
         check_signature(signed, self._core.receipt_domain)
 

@@ -82,7 +82,11 @@ def contract_named(name: str) -> Address:
     return address_of(key_of("contract " + name))
 
 
-CONTROLLER, ESCROW, ATTESTATIONS = contract_named("controller"), contract_named("escrow"), contract_named("attestations")
+CONTROLLER, ESCROW, ATTESTATIONS = (
+    contract_named("controller"),
+    contract_named("escrow"),
+    contract_named("attestations"),
+)
 CONTRACT_DOMAIN = Domain(CHAIN_ID, CONTROLLER)
 ESCROW_DOMAIN = Domain(CHAIN_ID, ESCROW)
 RECEIPT_DOMAIN = Domain(CHAIN_ID, ATTESTATIONS)
@@ -117,12 +121,18 @@ class Api:
     def address(self) -> Address:
         return address_of(self.key)
 
-    def headers(self, method: str, path: str, body: bytes = b"", nonce: int | None = None, now: int | None = None) -> dict[str, str]:
+    def headers(
+        self, method: str, path: str, body: bytes = b"", nonce: int | None = None, now: int | None = None
+    ) -> dict[str, str]:
         number = secrets.randbits(256) if nonce is None else nonce
-        return seal(self.key, self.domain, self.audience, method, path, body, number, int(time.time()) if now is None else now)
+        return seal(
+            self.key, self.domain, self.audience, method, path, body, number, int(time.time()) if now is None else now
+        )
 
     async def send(self, method: str, path: str, body: bytes = b"", **options: Any) -> httpx.Response:
-        return await self.client.request(method, path, content=body, headers=self.headers(method, path, body, **options))
+        return await self.client.request(
+            method, path, content=body, headers=self.headers(method, path, body, **options)
+        )
 
     async def get(self, path: str) -> httpx.Response:
         return await self.send("GET", path)
@@ -148,7 +158,9 @@ class Api:
         tasks = tuple(make_spec(job, first + i, **spec) for i in range(count))
         return await self.post(f"/v1/jobs/{job}/tasks", Submit(job, (lease,), tasks))
 
-    async def results(self, job: Bytes32, after: int = 0, follow: bool = True, limit: int = 1 << 30) -> list[dict[str, Any]]:
+    async def results(
+        self, job: Bytes32, after: int = 0, follow: bool = True, limit: int = 1 << 30
+    ) -> list[dict[str, Any]]:
         path = f"/v1/jobs/{job}/results?after={after}" + ("&follow=1" if follow else "")
         found: list[dict[str, Any]] = []
         async with self.client.stream("GET", path, headers=self.headers("GET", path)) as response:
@@ -254,9 +266,18 @@ class FakeWorker:
 
     async def connect(self, **headers: str) -> None:
         sealed = seal(
-            self.key, CONTRACT_DOMAIN, address_named("node"), "GET", "/v1/worker", b"", secrets.randbits(256), int(time.time())
+            self.key,
+            CONTRACT_DOMAIN,
+            address_named("node"),
+            "GET",
+            "/v1/worker",
+            b"",
+            secrets.randbits(256),
+            int(time.time()),
         )
-        self.socket = await websockets.connect(self.url + "/v1/worker", additional_headers={**sealed, **headers}, max_size=8 << 20)
+        self.socket = await websockets.connect(
+            self.url + "/v1/worker", additional_headers={**sealed, **headers}, max_size=8 << 20
+        )
         await self.send(self.hello())
         first = wire.read_node_message(await self.socket.recv())
         self.last = first
@@ -370,7 +391,12 @@ def make_config(home: Path, **changes: Any) -> NodeConfig:
 
 
 async def start_node(
-    home: Path, *, journal: Journal | None = None, chain: FakeChain | None = None, store: MemoryStore | None = None, **changes: Any
+    home: Path,
+    *,
+    journal: Journal | None = None,
+    chain: FakeChain | None = None,
+    store: MemoryStore | None = None,
+    **changes: Any,
 ) -> Node:
     chain = chain or FakeChain(pool_facts(), int(time.time()))
     chain.escrow.setdefault(address_named("renter"), ESCROW_FUNDS)
@@ -380,7 +406,9 @@ async def start_node(
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    options = uvicorn.Config(build_app(agent), log_level="warning", lifespan="off", ws_max_size=8 << 20, ws="websockets-sansio")
+    options = uvicorn.Config(
+        build_app(agent), log_level="warning", lifespan="off", ws_max_size=8 << 20, ws="websockets-sansio"
+    )
     server = uvicorn.Server(options)
     tasks = [asyncio.create_task(agent.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     while not server.started:

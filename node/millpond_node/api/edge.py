@@ -116,7 +116,9 @@ def answer_error(agent: Agent, error: Exception) -> Response:
     if not isinstance(error, MillpondError):
         agent.core.counters["errors"] += 1
         log.error("unexpected %s", type(error).__name__, exc_info=error)
-        error = MillpondError("the node failed; nothing of this request was promised", remedy="Try again, and report it.")
+        error = MillpondError(
+            "the node failed; nothing of this request was promised", remedy="Try again, and report it."
+        )
         return _error(error, 500)
     return _error(error, status_of(error))
 

@@ -33,10 +33,18 @@ async def metrics(agent: Agent, request: Request) -> Response:
 
 def render(agent: Agent) -> str:
     core = agent.core
-    lines = [_metric(f"millpond_{name}_total", "counter", text, core.counters[name]) for name, text in _COUNTERS.items()]
+    lines = [
+        _metric(f"millpond_{name}_total", "counter", text, core.counters[name]) for name, text in _COUNTERS.items()
+    ]
     lines += [_metric(f"millpond_{name}", "gauge", text, value) for name, (text, value) in _gauges(agent).items()]
-    lines += _states("millpond_requests_by_state", "Requests kept.", Counter(r.state.value for r in core.books.requests.records.values()))
-    lines += _states("millpond_leases_by_state", "Leases kept.", Counter(r.state.value for r in core.books.leases.records.values()))
+    lines += _states(
+        "millpond_requests_by_state",
+        "Requests kept.",
+        Counter(r.state.value for r in core.books.requests.records.values()),
+    )
+    lines += _states(
+        "millpond_leases_by_state", "Leases kept.", Counter(r.state.value for r in core.books.leases.records.values())
+    )
     return "".join(lines)
 
 

@@ -120,10 +120,16 @@ def _operation(item: Operation, named: dict[Any, Any]) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", item.path)
     ]
-    parameters += [{"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in item.query]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in item.query
+    ]
     if item.is_signed:
         parameters += [{"$ref": f"#/components/parameters/{name}"} for name in _headers()]
-    described: dict[str, Any] = {"summary": item.summary, "parameters": parameters, "responses": _responses(item, named)}
+    described: dict[str, Any] = {
+        "summary": item.summary,
+        "parameters": parameters,
+        "responses": _responses(item, named),
+    }
     if item.body is not None:
         is_raw = item.body is bytes
         schema = {"type": "string", "format": "binary"} if is_raw else named[item.body]

@@ -100,7 +100,9 @@ async def lease(agent: Agent, call: Call) -> Response:
 async def voucher(agent: Agent, call: Call) -> Response:
     note = wire.read(VoucherNote, call.body)
     if note.lease != call.id("lease"):
-        raise RequestRefusedError("the body names another lease than the path", remedy="Send the lease's own id in both.")
+        raise RequestRefusedError(
+            "the body names another lease than the path", remedy="Send the lease's own id in both."
+        )
     kept = agent.market.voucher(call.caller, note)
     await agent.core.durable.settled()
     return reply_json({"cumulative": str(kept)})

@@ -108,7 +108,11 @@ def _keep_log(agent: Agent, session: Session, entry: Log) -> None:
 
 
 async def _refuse(socket: WebSocket, error: Exception) -> None:
-    said = error if isinstance(error, MillpondError) else MillpondError("no hello came in time", remedy="Send Hello first.")
+    said = (
+        error
+        if isinstance(error, MillpondError)
+        else MillpondError("no hello came in time", remedy="Send Hello first.")
+    )
     log.info("a worker was refused: %s", said.code)
     with contextlib.suppress(Exception):
         await socket.send_text(wire.write(_refused(said)).decode())
