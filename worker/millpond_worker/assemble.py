@@ -27,7 +27,6 @@ from millpond_worker.home import Home
 from millpond_worker.keys import open_key
 from millpond_worker.launchers import Chosen, choose_launcher
 from millpond_worker.offers import OfferBook, OfferTemplate
-from millpond_worker.ports import PoolFacts
 
 FALLBACK_VERSION = "0.1.0"
 
@@ -108,7 +107,9 @@ async def assemble(config: WorkerConfig, home: Home) -> Assembled:
     chosen = await choose_launcher(config, home, wallet.address)
     clock = SystemClock()
     templates = [
-        template_of(offer, device, info, pool, decimals) for device, info in devices.items() for offer in config.offers
+        template_of(offer, device, info, pool.max_duration, decimals)
+        for device, info in devices.items()
+        for offer in config.offers
     ]
     parts = Parts(
         clock=clock,
@@ -129,13 +130,13 @@ async def assemble(config: WorkerConfig, home: Home) -> Assembled:
     return Assembled(parts, gpu, chain, decimals, symbol, _warning(chosen, devices))
 
 
-def template_of(offer: OfferConfig, device: Bytes32, info: DeviceInfo, pool: PoolFacts, decimals: int) -> OfferTemplate:
-    """Raises `SliceShapeError`, `UnitError`."""
+def template_of(offer: OfferConfig, device: Bytes32, info: DeviceInfo, longest: int, decimals: int) -> OfferTemplate:
+    """`longest` is the pool's longest lease, seconds. Raises `SliceShapeError`, `UnitError`."""
     return OfferTemplate(
         device=device,
         slice=slice_of(info, offer.share, offer.memory_mib, disk_mib=offer.disk_mib),
         price=parse_price(offer.price, decimals),
-        max_duration=min(offer.max_duration or pool.max_duration, pool.max_duration),
+        max_duration=min(offer.max_duration or longest, longest),
         notice=offer.notice,
         cap_per_renter=offer.cap_per_renter,
     )
