@@ -118,7 +118,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(options.mib, options.rounds, Path(folder))
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    print(json.dumps({**result, "machine": machine, "date": datetime.now(UTC).date().isoformat()}, indent=1))
+    load = round(os.getloadavg()[0], 1)
+    print(
+        json.dumps(
+            {**result, "machine": machine, "load_average": load, "date": datetime.now(UTC).date().isoformat()}, indent=1
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -86,9 +86,11 @@ class EmbeddedCore:
         """Verified on every read; a damaged block is moved to `quarantine/` and forgotten."""
         try:
             return self._read(cid)
-        except (BlockTamperedError, BlockNotFoundError):
-            with self._exclusive():
-                return self._read_or_forget(cid)
+        except (BlockTamperedError, BlockNotFoundError) as error:
+            if isinstance(error, BlockNotFoundError) and not self._index.has(cid):
+                raise
+        with self._exclusive():
+            return self._read_or_forget(cid)
 
     def has(self, cid: Cid) -> bool:
         return self._index.has(cid)
