@@ -22,11 +22,12 @@ WAIT_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `init` is to bring about. `stake` is the active provision wanted, base units."""
+    """What `init` is to bring about. `payout` None keeps what is registered, at first the owner; `stake` is the active provision
+    wanted, base units."""
 
     owner: Address
     operator: Address
-    payout: Address
+    payout: Address | None
     devices: Mapping[Bytes32, DeviceInfo]
     stake: int
 
@@ -78,9 +79,9 @@ async def _finish_earlier(transactor: Transactor) -> None:
 def _register(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
     now = standing.provider
     if now is None:
-        return [Step("register provider", found.devices.register_provider(plan.operator, plan.payout))]
+        return [Step("register provider", found.devices.register_provider(plan.operator, plan.payout or plan.owner))]
     operator = found.devices.set_operator(plan.operator) if now.operator != plan.operator else None
-    payout = found.devices.set_payout(plan.payout) if now.payout != plan.payout else None
+    payout = found.devices.set_payout(plan.payout) if plan.payout and plan.payout != now.payout else None
     return [
         Step("set operator" if operator else "register provider", operator),
         *([Step("set payout", payout)] if payout else []),

@@ -12,7 +12,6 @@ from millpond.chain.eth import Eth
 from millpond.chain.reverts import ContractRevertError
 from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.units import PPM, SHARE_FULL
-from millpond_worker.config import WorkerConfig
 from millpond_worker.devices.port import DeviceInfo
 from millpond_worker.offers import OfferTemplate
 
@@ -88,13 +87,17 @@ async def read_standing(found: Contracts, owner: Address, operator: Address, dev
 
 
 def stake_for(templates: Sequence[OfferTemplate], params: PoolParams) -> int:
-    """Enough stake for every device to be full of its dearest slices for their longest time, and no less than the pool demands."""
-    by_device: dict[Bytes32, int] = {}
-    for template in templates:
-        exposure = -(-template.price * template.max_duration * params.exposurePpm // PPM)
-        slices = SHARE_FULL // template.slice.share_per_mille
-        by_device[template.device] = max(by_device.get(template.device, 0), exposure * slices)
-    return max(params.minProvision, sum(by_device.values()))
+    """Enough stake for every device to be always full of its dearest slices, and no less than the pool demands.
+
+    A lease's exposure stays reserved through the claim and dispute windows, so those seconds count too.
+    """
+    per_second: dict[Bytes32, int] = {}
+    for item in templates:
+        whole = -(-item.price * SHARE_FULL // item.slice.share_per_mille)
+        per_second[item.device] = max(per_second.get(item.device, 0), whole)
+    longest = max((item.max_duration for item in templates), default=0)
+    seconds = longest + params.claimWindow + params.disputeWindow
+    return max(params.minProvision, -(-sum(per_second.values()) * seconds * params.exposurePpm // PPM))
 
 
 def kind_number(info: DeviceInfo) -> int:
@@ -102,7 +105,7 @@ def kind_number(info: DeviceInfo) -> int:
     return 0 if info.kind.value == "cpu" else 1
 
 
-def largest_exposure(config: WorkerConfig, templates: Sequence[OfferTemplate], params: PoolParams) -> int:
+def largest_exposure(templates: Sequence[OfferTemplate], params: PoolParams) -> int:
     """Stake that the dearest single lease of the offers reserves."""
     return max((-(-item.price * item.max_duration * params.exposurePpm // PPM) for item in templates), default=0)
 

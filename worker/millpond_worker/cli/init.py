@@ -49,7 +49,9 @@ class InitOptions:
 @click.option("--key", default="", metavar="FILE", help="Keystore of the worker's own key (default: a new one).")
 @click.option("--key-password-file", default="", metavar="FILE")
 @click.option("--dev-key", type=int, help="Public development account in place of --key.")
-@click.option("--payout", default="", metavar="ADDRESS", help="Where earnings go (default: the owner).")
+@click.option(
+    "--payout", default="", metavar="ADDRESS", help="Where earnings go (default: as registered, at first the owner)."
+)
 @click.option(
     "--stake", default="", metavar="AMOUNT", help="Stake provisioned to the pool (default: enough for every offer)."
 )
@@ -117,7 +119,7 @@ async def _prepare(
     operator = open_key(config.key, home, config.chain_id).address
     least = stake_for(_templates(config, devices, found), found.params)
     stake = parse_amount(own.stake, found.decimals) if own.stake else least
-    payout = address(own.payout) if own.payout else config.provider
+    payout = address(own.payout) if own.payout else None
     plan = Plan(config.provider, operator, payout, devices, stake)
     if not as_json:
         click.echo(f"{'wrote' if is_new else 'kept'} {home.config}")
