@@ -16,6 +16,9 @@ from millpond.protocol.messages import NodeMessage, WorkerMessage
 MAX_MESSAGE_BYTES = 8 << 20
 MAX_SHOWN = 5
 T = TypeVar("T")
+# Made once: two annotations with equal fields are different keys of the cache of adapters.
+_WORKER_MESSAGE: Any = Annotated[WorkerMessage, Field(discriminator="kind")]
+_NODE_MESSAGE: Any = Annotated[NodeMessage, Field(discriminator="kind")]
 
 
 class WireError(InputError):
@@ -38,11 +41,11 @@ def read(kind: type[T], data: bytes | str, limit: int = MAX_MESSAGE_BYTES) -> T:
 
 
 def read_worker_message(data: bytes | str) -> WorkerMessage:
-    return _read(Annotated[WorkerMessage, Field(discriminator="kind")], data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
+    return _read(_WORKER_MESSAGE, data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
 
 
 def read_node_message(data: bytes | str) -> NodeMessage:
-    return _read(Annotated[NodeMessage, Field(discriminator="kind")], data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
+    return _read(_NODE_MESSAGE, data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
 
 
 def write(message: object, kind: Any = None) -> bytes:
