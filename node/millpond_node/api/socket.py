@@ -72,7 +72,7 @@ async def _exchange(agent: Agent, socket: WebSocket, session: Session) -> None:
         for task in (writer, reader):
             task.cancel()
         await asyncio.gather(writer, reader, return_exceptions=True)
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await socket.close()
 
 
