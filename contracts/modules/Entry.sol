@@ -15,10 +15,16 @@ abstract contract Entry is Pausing {
         require(msg.sender == address(devices), ControllerNotDevices(msg.sender, address(devices)));
         _requireRunning();
         _requireStake(provider);
-        bytes32 known = _roster[bytes16(device)];
+        bytes32 known = _roster[_half(device)];
         if (known == device) return;
         require(known == 0, ControllerDeviceClash(device, known));
-        _roster[bytes16(device)] = device;
+        _roster[_half(device)] = device;
+    }
+
+    function _half(bytes32 device) internal pure returns (bytes16) {
+        // The roster knows the other half.
+        // forge-lint: disable-next-line(unsafe-typecast)
+        return bytes16(device);
     }
 
     function _requireStake(address provider) private view {

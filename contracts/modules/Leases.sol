@@ -34,9 +34,9 @@ abstract contract Leases is Entry, ReentrancyGuardTransient {
     mapping(address renter => mapping(bytes32 device => uint256 count)) public override liveLeases;
 
     /// @inheritdoc IController
-    function leaseOf(bytes32 lease) external view returns (Lease memory view_) {
+    function leaseOf(bytes32 lease) external view returns (Lease memory found) {
         LeaseRecord storage record = _leases[lease];
-        if (record.status == LeaseStatus.None) return view_;
+        if (record.status == LeaseStatus.None) return found;
         IEscrow.LeaseAccount memory account = _account(lease);
         return Lease({
             device: _roster[record.device],

@@ -101,7 +101,7 @@ abstract contract Opening is Leases, EIP712 {
 
     function _record(bytes32 lease, Offer memory offer, Request memory request, uint16 stint) private {
         LeaseRecord storage record = _leases[lease];
-        record.device = bytes16(offer.device);
+        record.device = _half(offer.device);
         record.share = offer.share;
         record.memoryMiB = offer.memoryMiB;
         record.notice = Math.min(offer.notice, request.duration).toUint24();

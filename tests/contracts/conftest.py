@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import brownie.network.contract as brownie_contract
 import pytest
 
+pytest_plugins = ["system"]
+
 PUSH1, PUSH32 = 0x60, 0x7F
 _compare_unmasked = brownie_contract._verify_deployed_code
 
