@@ -22,7 +22,7 @@ help:
 	@echo 'make test-long  the same with forge'"'"'s night profile'
 	@echo 'make lint       style, types, imports, stale artefacts'
 	@echo 'make contracts  compile with Brownie and forge, compare, write the packaged artefacts'
-	@echo 'make gas        gas snapshot of the forge tests'
+	@echo 'make gas        writes the gas snapshots of tests/forge/snapshots'
 	@echo 'make bench      every benchmark'
 	@echo 'make setup      all environments'
 	@echo 'make lock       write the Python locks again'
@@ -91,11 +91,11 @@ artefacts: setup-lint
 	.venv/bin/python scripts/export_artefacts.py
 
 gas: setup-lint
-	forge snapshot --no-match-test 'testFuzz|invariant' --snap tests/forge/gas.snapshot
+	FOUNDRY_PROFILE=default forge test --match-contract Gas
 
 bench: setup-lint
-	@for benchmark in benchmarks/bench_*.py; do \
-		[ -e "$$benchmark" ] || continue; echo "== $$benchmark"; .venv/bin/python "$$benchmark"; done
+	@for benchmark in $$(find benchmarks -name '[a-z]*.py' | sort); do \
+		echo "== $$benchmark"; .venv/bin/python "$$benchmark"; done
 
 lock: setup-lint
 	$(PIP) install 'uv>=0.5'
