@@ -6,7 +6,6 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 . scripts/toolchain/parts.sh
 export PATH="$PWD/scripts/toolchain:$PATH"
 export FOUNDRY_PROFILE=${FOUNDRY_PROFILE:-ci}
-export PYTHONDONTWRITEBYTECODE=1
 
 # forge exits 0 when it finds no test at all.
 run_forge() {
