@@ -1,6 +1,6 @@
 """Writes sdk/millpond/chain/bindings/*.py, one typed class per packaged contract. `--check` only compares.
 
-    python scripts/generate_bindings.py [--check]
+python scripts/generate_bindings.py [--check]
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ SIGNED = ("Offer", "Request", "Receipt", "Voucher")
 
 
 def snake(name: str) -> str:
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("MiB", "Mib")).lower().strip("_")
+    text = (
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("MiB", "Mib")).lower().strip("_")
+    )
     return f"{text}_" if keyword.iskeyword(text) or text in dir(builtins) else text
 
 
@@ -100,7 +102,9 @@ def class_source(name: str) -> str:
     imports += [f"from millpond.protocol.signed import {', '.join(shared)}"] if shared else []
     imports += [f"from millpond.chain.bindings.structs import {', '.join(own)}"] if own else []
     return (
-        f'"""Typed binding of {name}. {NOTE}"""\n\nfrom __future__ import annotations\n\n' + "\n".join(imports) + "\n\n\n"
+        f'"""Typed binding of {name}. {NOTE}"""\n\nfrom __future__ import annotations\n\n'
+        + "\n".join(imports)
+        + "\n\n\n"
         f'class {name}(Contract):\n    """{name} at an address. Views are coroutines; actions build a `Call` to send."""\n\n'
         "    def __init__(self, eth: Eth, address: Address) -> None:\n"
         f'        super().__init__(eth, address, artefacts.load("{name}").abi)\n\n{methods}\n'
@@ -133,7 +137,10 @@ def package_source(names: list[str]) -> str:
 
 def formatted(source: str) -> str:
     ruff = [sys.executable, "-m", "ruff"]
-    for command in (["check", "--quiet", "--fix", "--select", "F401,I", "--stdin-filename", str(FOLDER / "x.py"), "-"], ["format", "-"]):
+    for command in (
+        ["check", "--quiet", "--fix", "--select", "F401,I", "--stdin-filename", str(FOLDER / "x.py"), "-"],
+        ["format", "-"],
+    ):
         source = subprocess.run([*ruff, *command], input=source, capture_output=True, text=True, check=True).stdout
     return source
 
@@ -156,7 +163,9 @@ def main() -> int:
             continue
         stale += 1
         if is_check:
-            sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(path), "fresh", n=0))
+            sys.stdout.writelines(
+                difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(path), "fresh", n=0)
+            )
         else:
             path.write_text(text)
     return 1 if is_check and stale else 0

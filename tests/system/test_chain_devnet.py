@@ -29,7 +29,9 @@ async def test_start_answers_with_its_chain_id_and_mines_by_itself(start_chain: 
 
 async def test_start_listens_on_loopback_only(chain: Devnet) -> None:
     hexadecimal = f"{chain.port:04X}"
-    addresses = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
+    addresses = [
+        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
+    ]
     assert [item for item in addresses if item.endswith(f":{hexadecimal}")] == [f"0100007F:{hexadecimal}"]
 
 

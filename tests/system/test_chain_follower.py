@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from millpond.chain import artefacts, deployment
-from millpond.chain.address_book import DeploymentSettings
 from millpond.chain.bindings import MockToken
 from millpond.chain.cursor import Cursor
 from millpond.chain.devnet import Devnet, DevnetConfig
@@ -142,9 +141,3 @@ async def test_run_yields_batches_as_blocks_come(eth: Eth) -> None:
         await mint
     assert batch.head >= 2
     assert batch.time > 1_600_000_000
-
-
-def test_settings_put_contracts_at_the_same_addresses_everywhere() -> None:
-    settings = DeploymentSettings(ALICE.address)
-    assert settings.address_of("Escrow") == DeploymentSettings(ALICE.address).address_of("Escrow")
-    assert settings.address_of("Escrow") != DeploymentSettings(Address("0x" + "11" * 20)).address_of("Escrow")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -362,3 +364,48 @@ async def test_development_key_on_another_chain_is_refused(
     async with Rpc(other.url) as rpc:
         with pytest.raises(DevelopmentKeyError):
             await Transactor(Eth(rpc), ALICE, MemoryOutbox()).start()
+
+
+PAYER = """
+import asyncio, sys
+from pathlib import Path
+from millpond.chain import *
+from millpond.chain.transactor import TransactorConfig
+
+async def main():
+    async with Rpc(sys.argv[1], chain_id=31337) as rpc:
+        store = SqliteOutbox(Path(sys.argv[2]))
+        config = TransactorConfig(poll_s=0.02, resend_after_s=0.2)
+        async with Transactor(Eth(rpc), development_wallet(0, 31337), store, config) as transactor:
+            for number in range(25):
+                await transactor.send(f"pay {number}", "0x1111111111111111111111111111111111111111", b"", 1, gas=21_000)
+                print(number, flush=True)
+            for row in transactor.rows():
+                await transactor.handle(row.key).mined(20)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_O06_O09_process_killed_at_random_pays_everything_once(chain: Devnet, eth: Eth, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    kills = 0
+    for attempt in range(10):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PAYER, chain.url, str(tmp_path / "outbox.db"), stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        await process.stdout.readline()
+        if attempt < 3:
+            await asyncio.sleep(chance.random() * 0.25)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await process.stdout.read()
+        if await process.wait() == 0:
+            break
+        kills += 1
+    assert process.returncode == 0
+    assert kills >= 2
+    assert await eth.balance(BOB) == 25
+    assert await eth.nonce(ALICE.address) == 25

@@ -125,13 +125,6 @@ class Eth:
             raise RpcResponseError("the RPC answered eth_getLogs with no list", method="eth_getLogs")
         return sorted((parse_log(item) for item in found), key=lambda log: (log.block_number, log.log_index))
 
-    async def priority_fee(self) -> int:
-        """The tip the server suggests, wei per gas; 1 gwei where it does not say."""
-        try:
-            return quantity(await self.rpc.call("eth_maxPriorityFeePerGas"), "eth_maxPriorityFeePerGas")
-        except RpcResponseError:
-            return 10**9
-
 
 def tag(block: BlockTag) -> str:
     return hex(block) if isinstance(block, int) else block

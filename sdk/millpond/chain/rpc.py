@@ -40,7 +40,12 @@ class Rpc:
         self._max_bytes = max_response_bytes
         self._chain_id: int | None = None
         self._next_id = 0
-        self._http = httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=not _is_loopback(url))
+        self._http = httpx.AsyncClient(
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=not _is_loopback(url),
+            verify=not url.startswith("http://"),  # without TLS, loading the certificates would only cost time
+        )
         self._timeout_s = timeout_s
 
     async def __aenter__(self) -> Self:

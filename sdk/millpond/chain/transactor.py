@@ -35,6 +35,7 @@ from millpond.protocol.errors import ChainError, MillpondError
 from millpond.protocol.ids import Address, Bytes32
 
 DEFAULT_WAIT_S = 120.0
+DEFAULT_TIP = 10**9
 _MAX_BACKOFF_S = 5.0
 
 
@@ -356,18 +357,25 @@ class Transactor:
         return row.with_(state=TxState.SIGNED, fees=fees, raw=raw, hashes=(*row.hashes, transaction_hash(raw)))
 
     async def _market(self) -> tuple[Market, ChainView]:
-        head, balance, latest, pending = await self.eth.rpc.batch(
+        answers = await self.eth.rpc.batch_settled(
             [
                 ("eth_getBlockByNumber", ("latest", False)),
                 ("eth_getBalance", (self.address, "latest")),
                 ("eth_getTransactionCount", (self.address, "latest")),
                 ("eth_getTransactionCount", (self.address, "pending")),
+                ("eth_maxPriorityFeePerGas", ()),
             ]
         )
+        head, balance, latest, pending = answers[:4]
+        for answer in answers[:4]:
+            if isinstance(answer, RpcResponseError):
+                raise answer
         header = parse_header(head)
         if header is None:
             raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
-        market = Market(header.base_fee, await self.eth.priority_fee(), quantity(balance, "eth_getBalance"))
+        has_tip = not isinstance(answers[4], RpcResponseError)
+        tip = quantity(answers[4], "eth_maxPriorityFeePerGas") if has_tip else DEFAULT_TIP
+        market = Market(header.base_fee, tip, quantity(balance, "eth_getBalance"))
         counts = [quantity(item, "eth_getTransactionCount") for item in (latest, pending)]
         return market, ChainView(header.number, counts[0], counts[1])
 

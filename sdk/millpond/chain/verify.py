@@ -1,11 +1,14 @@
 """Verifies a task's receipt against a chain, with nothing but an RPC URL and the receipt's bundle. Asks no node, trusts no address.
 
 The contracts that the bundle names must have this release's code and belong together; the lease must be one of the pool; the
-signer must be, or have been, the operator of the device's provider; the root must be posted.
+signer must be, or have been, the operator of the device's provider; the root must be posted. The log's CID, and a value's of more
+than one block, are hints that no signature covers.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import time
 from dataclasses import dataclass
 
@@ -15,13 +18,14 @@ from millpond.chain.bindings.structs import Batch
 from millpond.chain.enums import LeaseStatus
 from millpond.chain.eth import Eth
 from millpond.chain.rpc import DEFAULT_TIMEOUT_S, Rpc
-from millpond.protocol.ids import Address, Bytes32, address
-from millpond.protocol.messages import ReceiptBundle
+from millpond.protocol.ids import Address, Bytes32, address, raw32
+from millpond.protocol.messages import ReceiptBundle, SignedReceipt
 from millpond.protocol.receipts import ReceiptError, check_bundle
 
 _CLONE_HEAD = bytes.fromhex("363d3d373d3d3d363d73")
 _CLONE_TAIL = bytes.fromhex("5af43d82803e903d91602b57fd5bf3")
 _LOG_BLOCKS = 5_000
+_RAW_BLOCK = b"\x01\x55"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ async def verify_receipt(bundle: ReceiptBundle, rpc_url: str, timeout_s: float =
 async def verify_with(eth: Eth, bundle: ReceiptBundle) -> VerifiedReceipt:
     """Raises `WrongChainError`, `SignatureError`, `MerkleError`, `CodeMismatchError` or `ReceiptError` on the first check that fails."""
     check_bundle(bundle)
+    _check_names(bundle.signed)
     await _check_code(eth, bundle)
     status = await _check_lease(eth, bundle)
     provider, is_now = await _check_worker(eth, bundle)
@@ -79,6 +84,32 @@ async def verify_with(eth: Eth, bundle: ReceiptBundle) -> VerifiedReceipt:
         challengeable_until=batch.challengeableUntil,
         is_challengeable=time.time() < batch.challengeableUntil,
     )
+
+
+def _check_names(signed: SignedReceipt) -> None:
+    """The CIDs beside the receipt must be those whose digests it signs."""
+    receipt = signed.receipt
+    for name, cid, digest in (
+        ("input", signed.input_cid, receipt.input),
+        ("output", signed.output_cid, receipt.output),
+        ("value", signed.value_cid, receipt.resultHash),
+    ):
+        raw = _cid_bytes(name, cid)
+        is_covered = name != "value" or raw[:2] == _RAW_BLOCK
+        if cid and is_covered and raw[4:] != raw32(digest):
+            raise ReceiptError(f"the {name} CID is not the one the receipt signs", field=name, cid=cid, digest=digest)
+
+
+def _cid_bytes(name: str, cid: str) -> bytes:
+    """The 36 bytes of a CIDv1 with SHA-256 in base32; empty for an empty text."""
+    body = cid[1:].upper()
+    try:
+        raw = base64.b32decode(body + "=" * (-len(body) % 8))
+    except binascii.Error:
+        raw = b""
+    if cid and (len(raw) != 36 or cid != "b" + base64.b32encode(raw).decode().lower().rstrip("=")):
+        raise ReceiptError(f"the {name} CID is malformed: {cid[:80]!r}", field=name, cid=cid[:80])
+    return raw
 
 
 async def _check_code(eth: Eth, bundle: ReceiptBundle) -> None:

@@ -120,4 +120,4 @@ def test_decode_result_of_several_outputs_is_a_tuple() -> None:
 
 def test_constructor_without_arguments_encodes_to_nothing() -> None:
     assert ContractAbi("None", []).encode_constructor() == b""
-    assert ZERO_ADDRESS == decode([Param("a", "address")], bytes(32))[0]
+    assert decode([Param("a", "address")], bytes(32)) == [ZERO_ADDRESS]

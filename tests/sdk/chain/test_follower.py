@@ -346,7 +346,14 @@ def test_cursor_with_every_kind_of_argument_survives_json() -> None:
     rpc = FakeRpc()
     rpc.mine(1)
     event = ChainEvent(
-        "X", TOKENS, "E", {"a": 2**255, "b": b"\x00\xff", "c": [1, {"d": "0x"}]}, 1, "0x" + "00" * 32, "0x", 0  # type: ignore[arg-type]
+        "X",
+        TOKENS,
+        "E",
+        {"a": 2**255, "b": b"\x00\xff", "c": [1, {"d": "0x"}]},
+        1,
+        "0x" + "00" * 32,
+        "0x",
+        0,  # type: ignore[arg-type]
     )
     from millpond.chain.cursor import BlockRef
 

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from millpond.chain.fees import Fees
-from millpond.chain.outbox import MemoryOutbox, OutboxRow, OutboxStore, SqliteOutbox, TxState, row_from_json, row_to_json
+from millpond.chain.outbox import (
+    MemoryOutbox,
+    OutboxRow,
+    OutboxStore,
+    SqliteOutbox,
+    TxState,
+    row_from_json,
+    row_to_json,
+)
 from millpond.protocol.ids import ZERO_ADDRESS, Bytes32
 
 HASH = Bytes32("0x" + "ab" * 32)

@@ -43,8 +43,12 @@ def receipt(number: int, block: int = 10, *, block_hash: int | None = None, is_o
     return TxReceipt(hash_of(number), block, hash_of(block_hash or block), is_ok, 21_000, 1, ())
 
 
-def view(head: int, latest: int, *receipts: TxReceipt, pending: int | None = None, settled: int | None = None) -> ChainView:
-    return ChainView(head, latest, latest if pending is None else pending, {item.tx_hash: item for item in receipts}, settled)
+def view(
+    head: int, latest: int, *receipts: TxReceipt, pending: int | None = None, settled: int | None = None
+) -> ChainView:
+    return ChainView(
+        head, latest, latest if pending is None else pending, {item.tx_hash: item for item in receipts}, settled
+    )
 
 
 def test_receipt_makes_broadcast_row_mined() -> None:
@@ -114,7 +118,14 @@ def test_next_nonce_is_beyond_chain_pool_and_rows(nonces: list[int], latest: int
 
 @pytest.mark.parametrize(
     ("nonces", "latest", "pending", "expected"),
-    [([5, 6], 5, 5, []), ([6], 5, 5, [5]), ([6], 5, 6, []), ([8, 10], 5, 5, [5, 6, 7, 9]), ([3], 5, 5, []), ([], 5, 5, [])],
+    [
+        ([5, 6], 5, 5, []),
+        ([6], 5, 5, [5]),
+        ([6], 5, 6, []),
+        ([8, 10], 5, 5, [5, 6, 7, 9]),
+        ([3], 5, 5, []),
+        ([], 5, 5, []),
+    ],
 )
 def test_O06_gaps_are_nonces_nobody_fills(nonces: list[int], latest: int, pending: int, expected: list[int]) -> None:
     assert rules.gaps([row(nonce) for nonce in nonces], view(1, latest, pending=pending)) == expected

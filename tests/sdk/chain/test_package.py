@@ -28,7 +28,7 @@ def test_import_of_the_package_loads_no_client() -> None:
 
 
 def test_import_of_every_module_but_the_adapter_loads_no_web3() -> None:
-    modules = [path.stem for path in (ROOT / "sdk/millpond/chain").glob("*.py") if path.stem not in {"__init__"}]
+    modules = [path.stem for path in (ROOT / "sdk/millpond/chain").glob("*.py") if path.stem != "__init__"]
     statement = "; ".join(f"import millpond.chain.{name}" for name in sorted(modules))
     assert not loaded_by(statement) & {"web3", "eth_account"}
 
@@ -97,3 +97,13 @@ def test_matches_ignores_immutables_and_nothing_else() -> None:
 def test_check_other_code_raises(code: bytes) -> None:
     with pytest.raises(CodeMismatchError):
         artefacts.load("Escrow").check(code, "0x0")
+
+
+def test_deployment_addresses_follow_from_release_and_settings_alone() -> None:
+    from millpond.chain.address_book import CORE, DeploymentSettings
+    from millpond.protocol.ids import Address
+
+    one, other = (DeploymentSettings(Address("0x" + digit * 40)) for digit in "12")
+    assert [one.address_of(name) for name in CORE] == [DeploymentSettings(one.owner).address_of(name) for name in CORE]
+    assert one.address_of("Escrow") != other.address_of("Escrow")
+    assert one.address_of("Devices") == other.address_of("Devices")

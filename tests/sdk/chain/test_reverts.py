@@ -81,7 +81,9 @@ def test_decode_empty_data_says_so() -> None:
     assert isinstance(decode_revert(b""), EmptyRevertError)
 
 
-@pytest.mark.parametrize("data", [b"\x01", b"\x01\x02\x03\x04", b"\x08\xc3\x79\xa0", b"\x08\xc3\x79\xa0" + b"\xff" * 64])
+@pytest.mark.parametrize(
+    "data", [b"\x01", b"\x01\x02\x03\x04", b"\x08\xc3\x79\xa0", b"\x08\xc3\x79\xa0" + b"\xff" * 64]
+)
 def test_decode_unknown_or_cut_data_keeps_the_bytes(data: bytes) -> None:
     error = decode_revert(data)
     assert isinstance(error, UnknownRevertError)

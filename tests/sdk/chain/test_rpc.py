@@ -48,7 +48,9 @@ class Server:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = next(
-                    int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
+                    int(line.split(b":")[1])
+                    for line in head.lower().split(b"\r\n")
+                    if line.startswith(b"content-length")
                 )
                 self.requests += 1
                 status, raw = await self.reply(json.loads(await reader.readexactly(length)))
