@@ -16,6 +16,8 @@ from millpond.protocol.messages import NodeMessage, WorkerMessage
 MAX_MESSAGE_BYTES = 8 << 20
 MAX_SHOWN = 5
 T = TypeVar("T")
+_WORKER_MESSAGE = Annotated[WorkerMessage, Field(discriminator="kind")]
+_NODE_MESSAGE = Annotated[NodeMessage, Field(discriminator="kind")]
 # Made once: two annotations with equal fields are different keys of the cache of adapters.
 _WORKER_MESSAGE: Any = Annotated[WorkerMessage, Field(discriminator="kind")]
 _NODE_MESSAGE: Any = Annotated[NodeMessage, Field(discriminator="kind")]
@@ -31,7 +33,7 @@ class MessageTooLargeError(InputError):
 
 @cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """The cached adapter of a type; also for schemas and for types inside containers."""
+    """The adapter of a type, built once per type object: an `Annotated` written in the call would be a new one every time."""
     return TypeAdapter(kind)
 
 

@@ -94,3 +94,13 @@ def test_read_of_a_changed_message_refuses(old: str, new: str) -> None:
 
     with pytest.raises(wire.WireError):
         wire.read_worker_message(text.replace(old, new))
+
+
+def test_read_of_many_messages_builds_no_further_adapters() -> None:
+    worker, node = wire.write(m.Beat(1, 2, 3)), wire.write(m.Ack(7))
+    wire.read_worker_message(worker), wire.read_node_message(node)
+    before = wire.adapter.cache_info().misses
+    for _ in range(3):
+        wire.read_worker_message(worker), wire.read_node_message(node)
+
+    assert wire.adapter.cache_info().misses == before
