@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from millpond._nodeapi import Identity, NodeApi
 from millpond.chain import devnet
@@ -29,6 +29,7 @@ INIT_TIMEOUT_S = 120.0
 POLL_S = 0.3
 CHECK_S = 1.0
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 class StackNotReadyError(NodeError):
@@ -94,11 +95,11 @@ class DevStack:
         self._say(f"pool       {self.pool.controller}")
         port = config.node_port or devnet.free_port()
         self.network = Network(self.chain.url, DEV_CHAIN_ID, self.pool.controller, f"http://{devnet.HOST}:{port}")
-        await self._start_node(port)
+        await self._start_node(self.pool, self.network, port)
         self._say(f"node       {self.network.node_url}")
         for number in range(config.workers):
-            await self._start_worker(number)
-        offers = await self._wait_offers()
+            await self._start_worker(self.pool, self.network, number)
+        offers = await self._wait_offers(self.network)
         self.network.save(config.home)
         for view in offers:
             offer = view.signed.offer
@@ -114,21 +115,19 @@ class DevStack:
         self._exits.push_async_callback(chain.stop)
         return chain
 
-    async def _start_node(self, port: int) -> None:
-        assert self.pool is not None and self.network is not None  # noqa: S101
+    async def _start_node(self, pool: Pool, network: Network, port: int) -> None:
         home = self.config.dev / "node"
-        write_settings(home / "node.toml", node_settings(self.network, self.pool, port))
+        write_settings(home / "node.toml", node_settings(network, pool, port))
         await self._start_process("node", NODE_ENTRY, ["up", "--home", str(home)])
-        await self._wait_health()
+        await self._wait_health(network)
 
-    async def _start_worker(self, number: int) -> None:
-        assert self.pool is not None and self.network is not None  # noqa: S101
+    async def _start_worker(self, pool: Pool, network: Network, number: int) -> None:
         plan = WorkerPlan(self.config.dev / f"worker-{number + 1}", number, self.config.workers, self.config.launcher)
         name = f"worker-{number + 1}"
         await processes.run(
             f"{name} init",
             WORKER_ENTRY,
-            init_arguments(plan, self.network, self.pool),
+            init_arguments(plan, network, pool),
             self.config.log(name),
             INIT_TIMEOUT_S,
         )
@@ -141,18 +140,16 @@ class DevStack:
         self.processes.append(process)
         self._exits.push_async_callback(process.stop)
 
-    async def _wait_health(self) -> None:
-        assert self.network is not None  # noqa: S101
-        api = NodeApi(self.network.node_url)
+    async def _wait_health(self, network: Network) -> None:
+        api = NodeApi(network.node_url)
         try:
             await self._poll(api.health, "the node does not answer")
         finally:
             await api.aclose()
 
-    async def _wait_offers(self) -> list[OfferView]:
-        assert self.network is not None  # noqa: S101
-        api = NodeApi(self.network.node_url)
-        domain = Domain(self.network.chain_id, self.network.controller)
+    async def _wait_offers(self, network: Network) -> list[OfferView]:
+        api = NodeApi(network.node_url)
+        domain = Domain(network.chain_id, network.controller)
         api.sign_as(Identity(wallet(Account.RENTER).key, domain, wallet(Account.NODE).address))
 
         async def all_online() -> list[OfferView] | None:
@@ -164,7 +161,7 @@ class DevStack:
         finally:
             await api.aclose()
 
-    async def _poll(self, ask: Callable[[], object], complaint: str) -> object:
+    async def _poll(self, ask: Callable[[], Awaitable[T | None]], complaint: str) -> T:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_TIMEOUT_S
         while loop.time() < deadline:
