@@ -122,6 +122,7 @@ async def _serve(agent: Agent, listener: socket.socket) -> None:
         lifespan="off",
         ws="websockets-sansio",
         ws_max_size=WEBSOCKET_BYTES,
+        ws_per_message_deflate=False,
         ws_ping_interval=20,
         ws_ping_timeout=20,
         timeout_keep_alive=30,

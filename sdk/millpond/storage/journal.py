@@ -82,6 +82,7 @@ class SqliteJournal:
             self._lock_file.close()
             raise _failed(error, self._path) from error
         self._reading = threading.Lock()
+        self._known: set[str] = set()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._broken: JournalFailedError | None = None
         self._closed = False
@@ -150,8 +151,10 @@ class SqliteJournal:
         self._lock_file.close()
 
     def _read(self, table: str, sql: str, values: tuple[object, ...]) -> list[Any]:
-        if not self._query("SELECT 1 FROM sqlite_master WHERE name = ?", (_quoted(table)[1:-1],)):
-            return []
+        if table not in self._known:
+            if not self._query("SELECT 1 FROM sqlite_master WHERE name = ?", (_quoted(table)[1:-1],)):
+                return []
+            self._known.add(table)
         return self._query(sql.format(_quoted(table)), values)
 
     def _query(self, sql: str, values: tuple[object, ...]) -> list[Any]:
