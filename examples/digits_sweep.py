@@ -13,6 +13,7 @@ import io
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import millpond
 
@@ -36,7 +37,7 @@ class Point:
 
 
 @app.task(time_limit_s=300)
-def train(hidden: int, rate: float, epochs: int = EPOCHS) -> dict:
+def train(hidden: int, rate: float, epochs: int = EPOCHS) -> dict[str, Any]:
     """Trains a network 64-`hidden`-10 (ReLU, softmax, SGD with momentum) and returns its accuracy on the test half."""
     import time
 
@@ -105,7 +106,7 @@ def digits() -> bytes:
     return file.getvalue()
 
 
-def sweep(client: millpond.Client, leases: millpond.LeaseSet, **options: object) -> list[Point]:
+def sweep(client: millpond.Client, leases: millpond.LeaseSet, **options: Any) -> list[Point]:
     """Trains every point of the grid on `leases`; `options` go to `map`."""
     grid = [(hidden, rate) for hidden in HIDDEN for rate in RATES]
     task = train.using(digits=client.store(digits()))

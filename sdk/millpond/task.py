@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from millpond.errors import TaskSubmitError
 
 if TYPE_CHECKING:
+    from millpond._job import OnResult
     from millpond._leaseset import LeaseSet
 
 P = ParamSpec("P")
@@ -65,13 +66,16 @@ class Task(Generic[P, R]):
         is_ordered: bool = True,
         is_raising: bool = True,
         progress: bool | None = None,
+        on_result: OnResult | None = None,
     ) -> Iterator[R]:
         """Runs once per element of the zipped `iterables`, spread over the leases.
 
         Yields values in input order, or as they come with `is_ordered=False`; a failed task raises, or with `is_raising=False` its
-        error is yielded in place of the value. `progress` shows a bar on a terminal by default.
+        error is yielded in place of the value. `progress` shows a bar on a terminal by default; `on_result` sees every result with
+        its receipt, in order of arrival, on another thread.
         """
-        return (on or _current()).map(self, zip(*iterables, strict=False), is_ordered, is_raising, _wants_bar(progress))
+        shown = _wants_bar(progress)
+        return (on or _current()).map(self, zip(*iterables, strict=False), is_ordered, is_raising, shown, on_result)
 
 
 @dataclass(slots=True)
