@@ -1,22 +1,33 @@
-"""Random actions against Escrow and its Python model, every getter compared after each."""
+"""Random actions against Escrow and its Python model, every getter compared after each burst."""
 
 from typing import Any
 
-from hypothesis import strategies as st
+from brownie.test import strategy
 from models.escrow import EscrowModel, Lease
-from models.machine import PAUSES, Machine
-from money import BURN_PPM, CLAIM_WINDOW, DEPOSIT_SECONDS, FEE_PPM, Money, deploy, now
+from models.machine import Machine
+from money import BURN_PPM, CLAIM_WINDOW, DEPOSIT_SECONDS, FEE_PPM, Money, deploy, now, warp_to
+
+AMOUNTS = (0, 1, 5_000, 100_000, 500_000)
+CUMULATIVES = (0, 1, 49, 50, 1_000, 5_000, 2**128 - 1)
 
 
 class EscrowMachine(Machine):
-    st_account = st.integers(0, 1)
-    st_amount = st.one_of(st.just(0), st.integers(1, 500_000))
-    st_nonce = st.integers(0, 12)
-    st_price = st.sampled_from((0, 1, 97))
-    st_duration = st.sampled_from((1, 60, 3_600))
-    st_pick = st.integers(0, 9)
-    st_cumulative = st.one_of(st.integers(0, 5_000), st.just(2**128 - 1))
-    st_pause = st.sampled_from(PAUSES)
+    st_seed = strategy("uint32")
+    actions = (
+        (2, "deposit"),
+        (2, "notice"),
+        (2, "withdraw"),
+        (1, "cancel"),
+        (6, "open"),
+        (3, "stop"),
+        (8, "collect"),
+        (2, "collect_many"),
+        (4, "settle"),
+        (2, "settle_early"),
+        (2, "withdraw_owed"),
+        (1, "flush"),
+        (1, "donate"),
+    )
 
     def __init__(cls: Any, money: Money) -> None:  # noqa: N805
         cls.money = money
@@ -24,141 +35,128 @@ class EscrowMachine(Machine):
         cls.parties = (*cls.renters, money.payee, money.treasury)
 
     def setup(self) -> None:
-        self.gifts = 0
-        self.model = EscrowModel(self.money.treasury.address)
         for renter in self.renters:
             self.money.give(renter, self.money.escrow, 10**9)
-        self.start()
-        for renter in self.renters:
-            self._deposit(renter, 400_000, 1)
+        self.start(EscrowModel(self.money.treasury.address))
+        for _ in range(4):
+            self.deposit()
+        for _ in range(3):
+            self.open()
 
-    def _deposit(self, account: Any, amount: int, pause: int) -> None:
-        self.wait(pause)
+    def rule_burst(self, st_seed: int) -> None:
+        self.burst(st_seed)
+
+    def deposit(self) -> None:
+        account, amount = self.random.choice(self.renters), self.random.choice(AMOUNTS)
+        self.wait()
+        escrow = self.money.escrow
         self.step(
             lambda model: model.deposit(account.address, amount),
-            lambda: self.money.escrow.deposit(self.money.token, amount, {"from": account}),
+            *(escrow.deposit, self.money.token, amount),
+            sender=account,
         )
 
-    def _pick(self, pick: int) -> str | None:
-        keys = list(self.model.leases)
-        return keys[pick % len(keys)] if keys else None
-
-    def rule_deposit(self, st_account: int, st_amount: int, st_pause: int) -> None:
-        self._deposit(self.renters[st_account], st_amount, st_pause)
-
-    def rule_notice(self, st_account: int, st_amount: int, st_pause: int) -> None:
-        account, at = self.renters[st_account], self.wait(st_pause)
+    def notice(self) -> None:
+        account, amount, at = self.random.choice(self.renters), self.random.choice(AMOUNTS), self.wait()
         self.step(
-            lambda model: model.notice(account.address, st_amount, at),
-            lambda: self.money.escrow.noticeWithdrawal(self.money.token, st_amount, {"from": account}),
+            lambda model: model.notice(account.address, amount, at),
+            *(self.money.escrow.noticeWithdrawal, self.money.token, amount),
+            sender=account,
         )
 
-    def rule_withdraw(self, st_account: int, st_pause: int) -> None:
-        account, at = self.renters[st_account], self.wait(st_pause)
+    def withdraw(self) -> None:
+        account, at = self.random.choice(self.renters), self.wait()
         self.step(
             lambda model: model.withdraw(account.address, at),
-            lambda: self.money.escrow.withdraw(self.money.token, account, {"from": account}),
+            *(self.money.escrow.withdraw, self.money.token, account),
+            sender=account,
         )
 
-    def rule_cancel(self, st_account: int, st_nonce: int) -> None:
-        account = self.renters[st_account]
-        self.wait(1)
+    def cancel(self) -> None:
+        account, nonce = self.random.choice(self.renters), self.random.randrange(30)
+        self.wait()
         self.step(
-            lambda model: model.cancel(account.address, st_nonce),
-            lambda: self.money.escrow.cancelRequest(st_nonce, {"from": account}),
+            lambda model: model.cancel(account.address, nonce), self.money.escrow.cancelRequest, nonce, sender=account
         )
 
-    def rule_open(self, st_account: int, st_nonce: int, st_price: int, st_duration: int, st_pause: int) -> None:
-        self._open(st_account, st_nonce, st_price, st_duration, st_pause)
-
-    def rule_open_another(self, st_account: int, st_nonce: int, st_pause: int) -> None:
-        self._open(st_account, st_nonce, 97, 60, st_pause)
-
-    def _open(self, which: int, nonce: int, price: int, duration: int, pause: int) -> None:
-        renter, money, at = self.renters[which], self.money, self.wait(pause)
+    def open(self) -> None:
+        money, renter, nonce, at = self.money, self.random.choice(self.renters), self.random.randrange(30), self.wait()
+        price, duration = self.random.choice((0, 1, 97)), self.random.choice((1, 60, 3_600))
         request = money.request(nonce, renter=renter.address)
-        arguments = (
-            tuple(request.values()),
-            money.signed(request, renter),
-            tuple(money.terms(pricePerSecond=price, duration=duration).values()),
-        )
         lease = Lease(
             renter.address, money.payee.address, at, price, duration, DEPOSIT_SECONDS, FEE_PPM, BURN_PPM, CLAIM_WINDOW
         )
-        tx = self.step(
+        returned = self.step(
             lambda model: model.open("new", lease, nonce),
-            lambda: money.pool.openLease(*arguments, {"from": money.admin}),
+            money.pool.openLease,
+            tuple(request.values()),
+            money.signed(request, renter),
+            tuple(money.terms(pricePerSecond=price, duration=duration).values()),
+            sender=money.admin,
         )
-        if tx is not None:
-            self.model.leases[str(tx.return_value)] = self.model.leases.pop("new")
+        if returned is not None:
+            self.model.leases[str(returned)] = self.model.leases.pop("new")
 
-    def rule_stop(self, st_pick: int, st_pause: int) -> None:
-        key, at = self._pick(st_pick), self.wait(st_pause)
+    def pick(self) -> str | None:
+        """Any lease, the newer the likelier."""
+        keys = list(self.model.leases)
+        return self.random.choice(keys[-4:] if self.random.random() < 0.7 else keys) if keys else None
+
+    def stop(self) -> None:
+        key, at = self.pick(), self.wait()
         if key is not None:
+            self.step(lambda model: model.stop(key, at), self.money.pool.stopLease, key, sender=self.money.admin)
+
+    def collect(self) -> None:
+        money, key, at = self.money, self.pick(), self.wait()
+        if key is not None:
+            cumulative = self.random.choice((*CUMULATIVES, self.model.leases[key].collected + 7))
             self.step(
-                lambda model: model.stop(key, at), lambda: self.money.pool.stopLease(key, {"from": self.money.admin})
+                lambda model: model.collect(key, cumulative, at),
+                *(money.escrow.collect, money.pool, key, cumulative, money.voucher(key, cumulative)),
+                sender=money.stranger,
             )
 
-    def rule_collect(self, st_pick: int, st_cumulative: int, st_pause: int) -> None:
-        self._collect(st_pick, st_cumulative, st_pause)
-
-    def rule_collect_soon(self, st_pick: int, st_cumulative: int) -> None:
-        self._collect(st_pick, st_cumulative, 7)
-
-    def _collect(self, pick: int, cumulative: int, pause: int) -> None:
-        key, at = self._pick(pick), self.wait(pause)
-        if key is not None:
-            self.step(
-                lambda model: model.collect(key, cumulative, at), lambda: self.money.collect(key, cumulative)
-            )
-
-    def rule_collect_many(self, st_pick: int, st_cumulative: int, st_pause: int) -> None:
-        key, other, at = self._pick(st_pick), self._pick(st_pick + 1), self.wait(st_pause)
-        if key is None or other is None:
-            return
-        pairs = [(key, st_cumulative), (other, st_cumulative // 2), (key, st_cumulative // 2)]
-        claims = [(self.money.pool, lease, sum_, self.money.voucher(lease, sum_)) for lease, sum_ in pairs]
+    def collect_many(self) -> None:
+        money, keys, at = self.money, (self.pick(), self.pick(), self.pick()), self.wait()
+        pairs = [(key, self.random.choice(CUMULATIVES)) for key in keys if key is not None]
+        claims = [(money.pool, key, most, money.voucher(key, most)) for key, most in pairs]
         self.step(
-            lambda model: model.collect_many(pairs, at),
-            lambda: self.money.escrow.collectMany(claims, {"from": self.money.stranger}),
+            lambda model: model.collect_many(pairs, at), money.escrow.collectMany, claims, sender=money.stranger
         )
 
-    def rule_settle(self, st_pick: int, st_pause: int) -> None:
-        key, at = self._pick(st_pick), self.wait(st_pause)
+    def settle(self) -> None:
+        money, key, at = self.money, self.pick(), self.wait()
         if key is not None:
             self.step(
-                lambda model: model.settle(key, at),
-                lambda: self.money.escrow.settle(self.money.pool, key, {"from": self.money.stranger}),
+                lambda model: model.settle(key, at), money.escrow.settle, money.pool, key, sender=money.stranger
             )
 
-    def rule_settle_early(self, st_pick: int, st_pause: int) -> None:
-        key, at = self._pick(st_pick), self.wait(st_pause)
+    def settle_early(self) -> None:
+        money, key, at = self.money, self.pick(), self.wait()
         if key is not None:
-            self.step(
-                lambda model: model.settle_early(key, at),
-                lambda: self.money.pool.settleEarly(key, {"from": self.money.admin}),
-            )
+            self.step(lambda model: model.settle_early(key, at), money.pool.settleEarly, key, sender=money.admin)
 
-    def rule_withdraw_owed(self, st_pick: int) -> None:
-        account = self.parties[st_pick % len(self.parties)]
-        self.wait(1)
+    def withdraw_owed(self) -> None:
+        account, escrow = self.random.choice(self.parties), self.money.escrow
+        self.wait()
         self.step(
             lambda model: model.withdraw_owed(account.address),
-            lambda: self.money.escrow.withdrawOwed(self.money.token, account, {"from": self.money.admin}),
+            *(escrow.withdrawOwed, self.money.token, account),
+            sender=self.money.admin,
         )
 
-    def rule_flush(self) -> None:
-        self.wait(1)
+    def flush(self) -> None:
+        self.wait()
         self.step(
-            lambda model: model.flush(),
-            lambda: self.money.escrow.flushBurn(self.money.token, {"from": self.money.admin}),
+            lambda model: model.flush(), self.money.escrow.flushBurn, self.money.token, sender=self.money.admin
         )
 
-    def rule_donate(self) -> None:
-        """A gift changes no bucket; the model counts it as neither in nor out."""
-        self.wait(1)
+    def donate(self) -> None:
+        """A gift changes no bucket."""
         self.money.token.mint(self.money.escrow, 1, {"from": self.money.admin})
         self.gifts += 1
+        self.now = now()
 
     def invariant_getters(self) -> None:
         money, model, escrow = self.money, self.model, self.money.escrow
@@ -166,35 +164,38 @@ class EscrowMachine(Machine):
             assert money.free(party) == model.free[party.address]
             assert money.owed(party) == model.owed[party.address]
             assert escrow.noticed(money.token, party) == model.noticed[party.address]
+        for nonce in range(30):
+            assert escrow.isNonceUsed(money.renter, nonce) == ((money.renter.address, nonce) in model.nonces)
         assert escrow.burnPending(money.token) == model.burn_pending
         assert model.balance == model.buckets
         assert money.token.balanceOf(escrow) == model.balance + self.gifts
 
     def invariant_leases(self) -> None:
-        time = now()
+        money, time = self.money, now()
         for key, lease in self.model.leases.items():
-            account = self.money.escrow.leaseAccount(self.money.pool, key)
+            account = money.escrow.leaseAccount(money.pool, key)
             stopped_after = 0 if lease.stopped_at is None else lease.stopped_at - lease.opened_at + 1
             assert account["payer"] == lease.payer
             assert account["openedAt"] == lease.opened_at
             assert account["stoppedAfter"] == stopped_after
             assert account["collected"] == lease.collected
-            assert account["accrued"] == lease.accrued(time)
+            assert account["accrued"] == lease.accrued(time) == money.escrow.accruedOf(money.pool, key)
             assert account["isSettled"] == lease.is_settled
             assert account["isDepositReturned"] == (lease.collected > 0)
+            for most in (50, 2**128 - 1):
+                assert money.escrow.collectable(money.pool, key, most) == lease.collectable(most, time)
 
     def teardown(self) -> None:
         """Everybody leaves with nobody's help: nothing but gifts stays behind."""
-        self.wait(60 * 86_400)
         money, admin = self.money, {"from": self.money.admin}
+        warp_to(now() + 60 * 86_400)
         for key, lease in self.model.leases.items():
             if not lease.is_settled:
                 money.escrow.settle(money.pool, key, admin)
         for renter in self.renters:
             if money.free(renter):
                 money.escrow.noticeWithdrawal(money.token, 2**256 - 1, {"from": renter})
-        self.now = now()
-        self.wait(900)
+        warp_to(now() + 900)
         for party in self.parties:
             if money.free(party):
                 money.escrow.withdraw(money.token, party, {"from": party})
@@ -206,4 +207,4 @@ class EscrowMachine(Machine):
 
 
 def test_escrow_randomActions_followTheModel(state_machine: Any) -> None:
-    state_machine(EscrowMachine, deploy(), settings={"max_examples": 8, "stateful_step_count": 25})
+    state_machine(EscrowMachine, deploy(), settings={"max_examples": 5, "stateful_step_count": 3})
