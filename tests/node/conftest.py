@@ -54,7 +54,7 @@ from millpond.protocol.messages import (
     VoucherNote,
     Welcome,
 )
-from millpond.protocol.signed import Offer, Receipt, Request, Voucher
+from millpond.protocol.signed import Offer, Receipt, Request
 from millpond.protocol.signing import Domain, address_of, sign
 from millpond.storage.journal import Journal, MemoryJournal
 from millpond.storage.memory import MemoryStore
@@ -407,7 +407,12 @@ async def start_node(
     listener.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     options = uvicorn.Config(
-        build_app(agent), log_level="warning", lifespan="off", ws_max_size=8 << 20, ws_per_message_deflate=False, ws="websockets-sansio"
+        build_app(agent),
+        log_level="warning",
+        lifespan="off",
+        ws_max_size=8 << 20,
+        ws_per_message_deflate=False,
+        ws="websockets-sansio",
     )
     server = uvicorn.Server(options)
     tasks = [asyncio.create_task(agent.run()), asyncio.create_task(server.serve(sockets=[listener]))]
