@@ -175,4 +175,3 @@ def deploy() -> Money:
     money.slasher = brownie.TestSlasher.deploy(money.staking, by_admin)
     money.pool.setTerms(money.token, money.slasher, THAW, CAP_PPM, by_admin)
     return money
-

@@ -161,7 +161,7 @@ def test_C20_openLease_callerNotNamed_reverts(money: Money) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes, error, values",
+    ("changes", "error", "values"),
     [
         ({"pricePerSecond": PRICE + 1}, "EscrowPriceAboveRequest", (PRICE + 1, PRICE)),
         ({"duration": DURATION + 1}, "EscrowDurationAboveRequest", (DURATION + 1, DURATION)),

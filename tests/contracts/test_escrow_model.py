@@ -121,16 +121,12 @@ class EscrowMachine(Machine):
         money, keys, at = self.money, (self.pick(), self.pick(), self.pick()), self.wait()
         pairs = [(key, self.random.choice(CUMULATIVES)) for key in keys if key is not None]
         claims = [(money.pool, key, most, money.voucher(key, most)) for key, most in pairs]
-        self.step(
-            lambda model: model.collect_many(pairs, at), money.escrow.collectMany, claims, sender=money.stranger
-        )
+        self.step(lambda model: model.collect_many(pairs, at), money.escrow.collectMany, claims, sender=money.stranger)
 
     def settle(self) -> None:
         money, key, at = self.money, self.pick(), self.wait()
         if key is not None:
-            self.step(
-                lambda model: model.settle(key, at), money.escrow.settle, money.pool, key, sender=money.stranger
-            )
+            self.step(lambda model: model.settle(key, at), money.escrow.settle, money.pool, key, sender=money.stranger)
 
     def settle_early(self) -> None:
         money, key, at = self.money, self.pick(), self.wait()
@@ -148,9 +144,7 @@ class EscrowMachine(Machine):
 
     def flush(self) -> None:
         self.wait()
-        self.step(
-            lambda model: model.flush(), self.money.escrow.flushBurn, self.money.token, sender=self.money.admin
-        )
+        self.step(lambda model: model.flush(), self.money.escrow.flushBurn, self.money.token, sender=self.money.admin)
 
     def donate(self) -> None:
         """A gift changes no bucket."""

@@ -149,9 +149,7 @@ class StakingMachine(Machine):
     def unfreeze(self) -> None:
         offence = self.known()
         self.wait()
-        self.step(
-            lambda model: model.unfreeze(offence), self.money.slasher.unfreeze, offence, sender=self.money.admin
-        )
+        self.step(lambda model: model.unfreeze(offence), self.money.slasher.unfreeze, offence, sender=self.money.admin)
 
     def unfreeze_expired(self) -> None:
         money, offence = self.money, self.known()
@@ -187,9 +185,7 @@ class StakingMachine(Machine):
 
     def flush(self) -> None:
         self.wait()
-        self.step(
-            lambda model: model.flush(), self.money.staking.flushBurn, self.money.token, sender=self.money.admin
-        )
+        self.step(lambda model: model.flush(), self.money.staking.flushBurn, self.money.token, sender=self.money.admin)
 
     def donate(self) -> None:
         """A gift changes no bucket."""
