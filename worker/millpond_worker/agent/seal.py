@@ -16,6 +16,8 @@ from millpond_worker.machine.events import Outcome
 from millpond_worker.machine.model import Attempt
 from millpond_worker.ports import Store
 
+SMALL_LOG_BYTES = 256 << 10
+"""One raw block, far below the chunk size, so that its CID is that of its bytes."""
 STATUSES = {
     TaskStatus.OK: AttemptStatus.SUCCEEDED,
     TaskStatus.FAILED: AttemptStatus.FAILED,
@@ -38,7 +40,17 @@ class Left:
 
     @property
     def needs_store(self) -> bool:
-        return bool(self.log or self.outputs) or (self.value is not None and len(self.value) > INLINE_BYTES)
+        """Whether content must be stored before the receipt may name it: all but an inline value and a small log."""
+        return (
+            bool(self.outputs)
+            or len(self.log) > SMALL_LOG_BYTES
+            or (self.value is not None and len(self.value) > INLINE_BYTES)
+        )
+
+    @property
+    def late_log(self) -> bytes:
+        """A log whose CID is known without storing it: it follows its receipt, so that printing costs a task no round trip."""
+        return self.log if len(self.log) <= SMALL_LOG_BYTES else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +73,15 @@ async def store(plane: Store, left: Left) -> Cids:
     value = ""
     if left.value is not None:
         value = cid_of(left.value) if len(left.value) <= INLINE_BYTES else await plane.put(left.value)
-    log = await plane.put(left.log) if left.log else ""
+    log = cid_of(left.late_log) if left.late_log else await plane.put(left.log) if left.log else ""
     outputs = {item.name: item.path for item in left.outputs}
     return Cids(value, log, await plane.put_folder(outputs) if outputs else "")
 
 
 def cids_of(left: Left) -> Cids:
-    """The names of content that need not be stored: an inline value."""
-    return Cids(value=cid_of(left.value) if left.value is not None else "")
+    """The names of content that need not be stored first."""
+    value = cid_of(left.value) if left.value is not None else ""
+    return Cids(value=value, log=cid_of(left.log) if left.log else "")
 
 
 def ended(attempt: Attempt, command: Seal, cids: Cids, device: Bytes32, worker: Address) -> AttemptEnded:

@@ -12,6 +12,7 @@ from millpond_worker.agent import seal
 from millpond_worker.agent.background import Background
 from millpond_worker.agent.host import LeaseHost
 from millpond_worker.agent.inputs import RENTERS_FAULT, InputDesk, Inputs
+from millpond_worker.agent.latelogs import LateLogs
 from millpond_worker.agent.leases import LeaseDesk
 from millpond_worker.agent.logs import AttemptLog, LogQueue
 from millpond_worker.agent.parts import Parts
@@ -36,6 +37,7 @@ class TaskDesk:
         self._parts, self._state, self._post, self._background, self._leases = parts, state, post, background, leases
         self.logs = LogQueue()
         self.has_logs = asyncio.Event()
+        self.late = LateLogs(parts, background)
         self.inputs = InputDesk(parts.store, parts.folder / "inputs")
         self._ready: dict[AttemptKey, Inputs] = {}
         self._jobs: dict[AttemptKey, asyncio.Task[None]] = {}
@@ -202,6 +204,7 @@ class TaskDesk:
         if row is not None:
             device, worker = row.offer.offer.device, self._parts.identity.wallet.address
             self._post(Stored(attempt.key, seal.ended(attempt, command, cids, device, worker)))
+            self.late.add(attempt.key.lease, seal.left_of(command.outcome).late_log)
 
 
 def _lost(message: str) -> Outcome:
