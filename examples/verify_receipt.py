@@ -136,7 +136,7 @@ def strict(bundle: dict[str, Any]) -> dict[str, Any]:
         "proof": [word(item) for item in bundle["proof"]],
         "signed": {
             "receipt": {name: field(name, kind) for name, kind in FIELDS.items()},
-            "signature": base64.b64encode(base64.b64decode(signed["signature"])).decode(),
+            "signature": base64.urlsafe_b64encode(base64.urlsafe_b64decode(signed["signature"])).decode(),
             "worker": to_checksum_address(signed["worker"]),
             **{name: signed[name] for name in (*CIDS, "value_cid", "log_cid")},
         },
@@ -188,7 +188,7 @@ class Checks:
         return f"{self.pool} works with the named Devices and Escrow"
 
     def signature(self) -> str:
-        found = recover(base64.b64decode(self.signed["signature"]), digest(self.bundle, self.struct))
+        found = recover(base64.urlsafe_b64decode(self.signed["signature"]), digest(self.bundle, self.struct))
         need(found == self.signed["worker"], f"signed by {found}, not by {self.signed['worker']}")
         asked = self.chain.call(
             self.bundle["attestations"], "receiptDigest", [RECEIPT_TUPLE], (values_of(self.receipt),), ["bytes32"]
