@@ -12,5 +12,6 @@ part imports lint-imports --cache-dir build/importlinter --no-logo
 part forge-fmt forge fmt --check
 part forge-lint forge lint contracts --deny warnings
 part eip712 .venv/bin/python scripts/generate_eip712.py --check
+part attacks .venv/bin/python scripts/list_attacks.py --check
 part artefacts .venv/bin/python scripts/export_artefacts.py --check
 parts_end lint
