@@ -1,0 +1,189 @@
+"""Any order of events, any crash point: no attempt is signed twice, vouchers only grow, and every lease ends clean."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from machine_harness import DURATION, Harness
+from worker_world import PRICE, desired
+
+from millpond.protocol.ids import Bytes32
+from millpond.protocol.messages import AttemptStatus, Cancel, LeasePhase
+from millpond_worker.machine.events import Disconnected, Tick
+from millpond_worker.machine.model import LIVE, AttemptKey, LeaseState
+
+LEASES = st.integers(1, 2)
+TASKS = st.integers(0, 2)
+ATTEMPTS = st.integers(1, 3)
+
+
+class WorkerLife(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.it = Harness()
+        self.kept: dict[Bytes32, int] = {}
+
+    def lease(self, nonce: int) -> Bytes32:
+        return desired(nonce).lease
+
+    @rule(nonce=LEASES)
+    def hint(self, nonce: int) -> None:
+        self.it.post(desired(nonce))
+
+    @rule(nonce=LEASES)
+    def opens(self, nonce: int) -> None:
+        lease = self.lease(nonce)
+        if lease not in self.it.chain:
+            self.it.open(lease)
+        self.it.post(desired(nonce, LeasePhase.SEEN))
+
+    @rule(nonce=LEASES)
+    def closes(self, nonce: int) -> None:
+        self.it.close(self.lease(nonce))
+        self.it.look(self.lease(nonce))
+
+    @rule(nonce=LEASES)
+    def reorganises(self, nonce: int) -> None:
+        lease = self.lease(nonce)
+        if lease in self.it.chain and not self.it.chain[lease].is_settled:
+            self.it.drop(lease)
+        self.it.look(lease)
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def run(self, nonce: int, task: int, attempt: int) -> None:
+        self.it.run(self.lease(nonce), task, attempt)
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def cancel(self, nonce: int, task: int, attempt: int) -> None:
+        from worker_world import spec
+
+        self.it.post(Cancel(self.lease(nonce), spec(task).id, attempt))
+
+    @rule(status=st.sampled_from([AttemptStatus.SUCCEEDED, AttemptStatus.FAILED, None]))
+    def finish(self, status: AttemptStatus | None) -> None:
+        for key in sorted(self.it.host.executing, key=str)[:1]:
+            self.it.finish(key, status)
+
+    @rule(nonce=LEASES, seconds=st.integers(0, 60))
+    def pay(self, nonce: int, seconds: int) -> None:
+        self.it.pay(self.lease(nonce), seconds * PRICE)
+
+    @rule(index=st.integers(0, 5))
+    def step(self, index: int) -> None:
+        self.it.step(index)
+
+    @rule()
+    def perform_all(self) -> None:
+        self.it.settle(4)
+
+    @rule()
+    def commit(self) -> None:
+        self.it.commit()
+
+    @rule()
+    def launch_fails(self) -> None:
+        self.it.fail_launches()
+
+    @rule()
+    def send(self) -> None:
+        self.it.send()
+
+    @rule()
+    def ack(self) -> None:
+        self.it.ack()
+
+    @rule(seconds=st.sampled_from([1, 15, 200]))
+    def time_passes(self, seconds: int) -> None:
+        self.it.now += seconds
+        self.it.post(Tick())
+
+    @rule()
+    def connect(self) -> None:
+        self.it.connect()
+
+    @rule()
+    def disconnect(self) -> None:
+        self.it.post(Disconnected())
+
+    @rule()
+    def crash(self) -> None:
+        self.kept = {}
+        self.it.crash()
+
+    @invariant()
+    def no_attempt_is_signed_twice(self) -> None:
+        assert all(len(found) == 1 for found in self.it.signed.values())
+
+    @invariant()
+    def vouchers_only_grow(self) -> None:
+        for lease, row in self.it.state.leases.items():
+            assert row.cumulative >= self.kept.get(lease, 0)
+            self.kept[lease] = row.cumulative
+
+    @invariant()
+    def nothing_runs_outside_a_live_lease(self) -> None:
+        for found in self.it.state.attempts.values():
+            row = self.it.state.leases.get(found.key.lease)
+            assert row is not None
+            if row.state not in LIVE:
+                assert found.state.value not in ("queued", "running")
+
+    @invariant()
+    def clean_lease_has_no_container(self) -> None:
+        for lease, row in self.it.state.leases.items():
+            if row.state is LeaseState.CLEAN:
+                assert lease not in self.it.host.running
+
+    @invariant()
+    def sequence_has_no_gap(self) -> None:
+        waiting = [seq for seq, _ in self.it.unsent]
+        assert waiting == list(range(self.it.disk.next_seq, self.it.disk.next_seq + len(waiting)))
+
+    def teardown(self) -> None:
+        """Left alone, every lease ends: expired, closed, collected, released, forgotten."""
+        it = self.it
+        for _ in range(12):
+            it.connect()
+            it.now += DURATION
+            it.post(Tick())
+            for lease in list(it.state.leases):
+                it.look(lease)
+            it.settle()
+            it.send()
+            it.ack()
+        it.now += 3 * 86_400
+        for _ in range(4):
+            it.now += 100
+            for lease in list(it.state.leases):
+                it.look(lease)
+            it.settle()
+        assert not it.host.running
+        assert not [row for row in it.state.leases.values() if row.state is not LeaseState.CLEAN]
+        assert not it.state.leases
+        assert not it.state.attempts
+        assert all(len(found) == 1 for found in it.signed.values())
+
+
+WorkerLife.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestD14WorkerLife = WorkerLife.TestCase
+
+
+def test_D14_model_catches_a_worker_that_forgets_its_fences() -> None:
+    """The model itself must be able to fail: without the fences a crash makes two receipts for one attempt."""
+    it = Harness()
+    lease = it.serve()
+    signed: list[int] = []
+    for _ in range(2):
+        key = it.run(lease)
+        it.settle()
+        it.finish(AttemptKey(key.lease, key.task, key.attempt))
+        it.settle()
+        it.send()
+        it.ack()
+        it.commit()
+        it.state.fences.clear()
+        signed.append(len(it.signed[key]))
+    assert signed == [1, 2]
