@@ -40,7 +40,6 @@ from millpond_node.policy.port import (
     SliceTaken,
     Start,
 )
-from millpond_node.policy.simple import PENDING
 
 AVOID_S = 30
 DECISIONS_PER_TURN = 64
@@ -158,7 +157,7 @@ class Market:
         record = books.requests.records[start.request]
         offered = books.offers[start.offer]
         lease = lease_id(core.facts.chain_id, core.facts.controller, start.offer, start.request)
-        core.tell(SliceFreed(Bytes32(PENDING + start.request)))
+        core.tell(SliceFreed(start.request))  # what the decision held; the lease takes it next
         core.on_request(Chosen(start.request, start.offer, lease))
         core.on_lease(Planned(new_lease(lease, record, offered)))
 

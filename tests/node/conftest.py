@@ -30,6 +30,7 @@ from millpond.protocol.ids import (
     device_id,
     device_uuid_hash,
     job_id,
+    lease_id,
     task_id,
 )
 from millpond.protocol.messages import (
@@ -54,9 +55,9 @@ from millpond.protocol.messages import (
     VoucherNote,
     Welcome,
 )
-from millpond.protocol.signed import Offer, Receipt, Request
+from millpond.protocol.signed import Offer, Receipt, Request, Voucher
 from millpond.protocol.signing import Domain, address_of, sign
-from millpond.storage.journal import Journal, MemoryJournal
+from millpond.storage.journal import Journal, JournalFailedError, MemoryJournal, verify_chain
 from millpond.storage.memory import MemoryStore
 from millpond_node.agent import Agent
 from millpond_node.api.app import build_app
@@ -65,6 +66,9 @@ from millpond_node.chain.port import DeviceFacts, PoolFacts
 from millpond_node.clock import SystemClock
 from millpond_node.config import Limits, NodeConfig
 from millpond_node.desk import input_digest
+from millpond_node.errors import NodeConfigError
+from millpond_node.policy import port as policy_port
+from millpond_node.policy.simple import SimplePolicy
 
 CHAIN_ID = 31337
 ESCROW_FUNDS = 10**24
@@ -299,18 +303,18 @@ class FakeWorker:
                 self._changed.clear()
                 await self._changed.wait()
 
-    def signed_receipt(self, run: Run, status: int, value: bytes, **changes: Any) -> SignedReceipt:
+    def signed_receipt(self, run: Run, outcome: int, value: bytes, **changes: Any) -> SignedReceipt:
         now = int(time.time())
-        result = bytes32(sha256(value)) if status == 0 else ZERO_BYTES32
+        result = bytes32(sha256(value)) if outcome == 0 else ZERO_BYTES32
         base = Receipt(
             run.lease, run.task.id, run.attempt, self.device, ZERO_BYTES32, bytes32(input_digest(run.task)), ZERO_BYTES32, result, now,
-            now, 0, status,
+            now, 0, outcome,
         )  # fmt: skip
         receipt = replace(base, **changes)
         return SignedReceipt(receipt, sign(receipt, RECEIPT_DOMAIN, self.key), self.address)
 
-    def ended(self, run: Run, status: int = 0, value: bytes = b"", **changes: Any) -> AttemptEnded:
-        return AttemptEnded(self.signed_receipt(run, status, value, **changes), value if status == 0 else None)
+    def ended(self, run: Run, outcome: int = 0, value: bytes = b"", **changes: Any) -> AttemptEnded:
+        return AttemptEnded(self.signed_receipt(run, outcome, value, **changes), value if outcome == 0 else None)
 
     async def _serve(self) -> None:
         async for data in self.socket:
@@ -382,7 +386,8 @@ class Node:
         self.agent.stop()
         self.server.should_exit = True
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        await self.client.aclose()
+        if not self.client.is_closed:
+            await self.client.aclose()
 
 
 def make_config(home: Path, **changes: Any) -> NodeConfig:
@@ -447,6 +452,27 @@ async def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+def replay_decisions(journal: Journal) -> int:
+    """Feeds the journal's events to a fresh policy; how many decisions came out as recorded. Asserts that each does."""
+    verify_chain(journal)
+    policy, matched, made = SimplePolicy(), 0, {}
+    for event in journal.events():
+        if event.kind == "start":
+            policy.restore(event.body)
+        elif event.kind == "Start":
+            body = json.loads(event.body)
+            if body["request"] not in made:
+                made = {start.request: start.offer for start in policy.decide(body["now"], 64)}
+            assert made[body["request"]] == body["offer"]
+            matched += 1
+        else:
+            policy.apply(wire.read(getattr(policy_port, event.kind), event.body))
+    return matched
+
+
+__all__ = ["JournalFailedError", "NodeConfigError", "Voucher", "lease_id"]
 
 
 @pytest.fixture

@@ -39,7 +39,14 @@ class FakeBlock:
     time: int
     hash: Bytes32
     facts: list[ChainFact] = field(default_factory=list)
-    is_final: bool = False
+
+
+@dataclass
+class _View:
+    """How far one follower is."""
+
+    told: list[FakeBlock]
+    final: set[Bytes32] = field(default_factory=set)
 
 
 class FakeChain:
@@ -55,7 +62,6 @@ class FakeChain:
         self.blocks: list[FakeBlock] = []
         self.down: Exception | None = None
         self._forks = 0
-        self._told: list[FakeBlock] = []
         self._news = asyncio.Event()
 
     async def facts(self) -> PoolFacts:
@@ -86,7 +92,7 @@ class FakeChain:
         for _ in range(blocks):
             self._append(list(self.mempool.values()))
             self.mempool.clear()
-        self._news.set()
+        self._tell()
 
     def reorg(self, depth: int, *, keeps: bool = True) -> None:
         """Replaces the last `depth` blocks by one empty block; `keeps`: their transactions wait again, as an outbox re-sends them."""
@@ -96,7 +102,7 @@ class FakeChain:
             for fact in block.facts:
                 self._take_back(fact, keeps)
         self._append([])
-        self._news.set()
+        self._tell()
 
     def close_lease(self, lease: Bytes32) -> None:
         """As the renter does."""
@@ -104,19 +110,18 @@ class FakeChain:
         self.mine()
 
     async def batches(self, cursor: str) -> AsyncIterator[ChainBatch]:
-        if not self._told and cursor:
-            known = {block.hash: block for block in self.blocks}
-            self._told = [known[hash_] for hash_ in json.loads(cursor) if hash_ in known]
+        known = {block.hash: block for block in self.blocks}
+        view = _View([known[hash_] for hash_ in (json.loads(cursor) if cursor else []) if hash_ in known])
         while True:
-            batch = self._next()
+            batch = self._next(view)
             if batch is not None:
                 yield batch
                 continue
-            self._news.clear()
-            await self._news.wait()
+            news = self._news
+            await news.wait()
 
     async def aclose(self) -> None:
-        self._news.set()
+        self._tell()
 
     def open_leases(self) -> dict[Bytes32, LeaseOpenedOn]:
         opened = {fact.lease: fact for block in self.blocks for fact in block.facts if isinstance(fact, LeaseOpenedOn)}
@@ -126,22 +131,26 @@ class FakeChain:
                     opened.pop(fact.lease, None)
         return opened
 
-    def _next(self) -> ChainBatch | None:
-        same = 0
-        while same < len(self._told) and same < len(self.blocks) and self._told[same].hash == self.blocks[same].hash:
+    def _next(self, view: _View) -> ChainBatch | None:
+        told, same = view.told, 0
+        while same < len(told) and same < len(self.blocks) and told[same].hash == self.blocks[same].hash:
             same += 1
-        undone, fresh = self._told[same:], self.blocks[same:]
-        final = [block for block in self.blocks[: max(0, len(self.blocks) - self.pool.finality)] if not block.is_final]
+        undone, fresh = told[same:], self.blocks[same:]
+        settled = self.blocks[: max(0, len(self.blocks) - self.pool.finality)]
+        final = [block for block in settled if block.hash not in view.final]
         if not undone and not fresh and not final:
             return None
-        for block in final:
-            block.is_final = True
-        self._told = list(self.blocks)
+        view.final.update(block.hash for block in final)
+        view.told = list(self.blocks)
         notices: list[Notice] = [UndoneOn(fact) for block in reversed(undone) for fact in reversed(block.facts)]
         notices += [SeenOn(fact) for block in fresh for fact in block.facts]
         notices += [FinalOn(fact) for block in final for fact in block.facts]
-        cursor = json.dumps([block.hash for block in self._told])
+        cursor = json.dumps([block.hash for block in view.told])
         return ChainBatch(tuple(notices), cursor, len(self.blocks), self.now)
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _append(self, intents: list[Intent]) -> None:
         number = len(self.blocks) + 1

@@ -117,7 +117,7 @@ class Policy(Protocol):
     def apply(self, delta: Delta) -> None: ...
 
     def decide(self, now: int, limit: int) -> list[Decision]:
-        """At most `limit` decisions; each takes its capacity at once, under the id `pending:<request>` until `SliceTaken` of its lease."""
+        """At most `limit` decisions; each takes its capacity at once, as a slice under the request's hash, which `SliceFreed` gives back."""
         ...
 
     def explain(self, request: Bytes32, now: int) -> Explanation | None:

@@ -26,8 +26,6 @@ from millpond_node.policy.port import (
 )
 from millpond_node.policy.state import State, ordered
 
-PENDING = "pending:"
-
 
 class SimplePolicy:
     """A request that does not fit lets later ones pass. It is tried again only when something changed that may help it."""
@@ -161,8 +159,7 @@ class SimplePolicy:
         best = min(fitting, key=self._rank)
         share, memory = self._state.free_of(best.offer.device)
         request, offer = queued.request, best.offer
-        pending = Bytes32(PENDING + queued.hash)
-        self._state.ledger.take(SliceTaken(pending, offer.device, offer.share, offer.memoryMiB, request.renter))
+        self._state.ledger.take(SliceTaken(queued.hash, offer.device, offer.share, offer.memoryMiB, request.renter))
         return Start(
             queued.hash,
             best.hash,

@@ -20,7 +20,7 @@ from millpond_node.policy.port import (
     SliceTaken,
     WorkerSeen,
 )
-from millpond_node.policy.simple import PENDING, SimplePolicy
+from millpond_node.policy.simple import SimplePolicy
 
 NOW = 1000
 
@@ -76,7 +76,7 @@ def test_decisions_take_capacity_at_once() -> None:
     for number in (1, 2, 3):
         policy.apply(queued(number))
     assert [request for request, _ in placed(policy)] == [word(1), word(2)]
-    policy.apply(SliceFreed(Bytes32(PENDING + word(1))))
+    policy.apply(SliceFreed(word(1)))
     assert [request for request, _ in placed(policy)] == [word(3)]
 
 
@@ -95,7 +95,7 @@ def test_renters_priorities_order_only_its_own_requests() -> None:
     for _ in range(3):
         ((request, _),) = placed(policy)
         order.append(request)
-        policy.apply(SliceFreed(Bytes32(PENDING + request)))
+        policy.apply(SliceFreed(request))
     assert order == [word(1), word(3), word(2)]
 
 

@@ -1,0 +1,359 @@
+"""What survives: restarts, reorganisations, lost workers, late reports."""
+
+import asyncio
+
+import pytest
+
+from millpond.protocol.messages import AttemptLost, LeasePhase, Refused, Report, Started, Welcome
+from millpond_node.chain.port import Refusal
+
+
+async def restarted(kit, node, start, **options):
+    """Another node on what the journal had at this moment, as after kill -9."""
+    image = node.journal.image()
+    await node.stop()
+    return await start(journal=kit.MemoryJournal(image), chain=node.chain, store=node.store, **options)
+
+
+async def test_O02_node_killed_loses_no_acknowledged_task_or_request(kit, node, start) -> None:
+    api = node.api()
+    async with node.worker(runner=lambda run: None).connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        assert (await api.submit(job, rented.lease, 30)).status_code == 202
+        waiting = kit.make_request(api.key, share=1000)
+        assert (await api.post("/v1/requests", waiting)).status_code == 202
+    again = await restarted(kit, node, start)
+    api = again.api()
+    view = (await api.get(f"/v1/jobs/{job}")).json()
+    assert (view["tasks"], view["queued"] + view["running"]) == (30, 30)
+    assert (await api.get(f"/v1/requests/{waiting.request.struct_hash()}")).json()["state"] == "queued"
+    async with again.worker(seq=worker.seq).connected():
+        results = await api.results(job)
+    assert {item["index"] for item in results} == set(range(30))
+
+
+async def test_O02_results_and_receipts_are_there_after_a_restart(kit, node, start) -> None:
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 10)
+        before = await api.results(job)
+        await kit.wait_for(lambda: node.agent.core.books.desk.jobs[job].attested == 10)
+    again = await restarted(kit, node, start)
+    assert await again.api().results(job) == before
+    assert (await again.api().results(job, after=7)) == before[7:]
+    assert (await again.api().get(f"/v1/jobs/{job}")).json()["attested"] == 10
+    answer = await again.api().get(f"/v1/receipts/{before[4]['task']}/1")
+    assert answer.status_code == 200
+
+
+async def test_O02_receipts_in_no_batch_are_posted_after_a_restart(kit, start) -> None:
+    node = await start(batch_seconds=1000.0)
+    api = node.api()
+    async with node.worker(runner=lambda run: (0, b"v") if run.task.index else None).connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 2)
+        await api.results(job, limit=1)
+    assert not any(key.startswith("post:") for key in node.chain.sent)
+    again = await restarted(kit, node, start)
+    await kit.wait_for(lambda: again.agent.core.books.desk.jobs[job].attested == 1)
+
+
+async def test_O09_report_sent_twice_is_processed_once_and_acknowledged_again(kit, node) -> None:
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 1)
+        await api.results(job)
+        await worker.until(lambda: not worker.unacked)
+        await worker.send(Report(worker.seq, Started(rented.lease, job, 1)))
+        worker.unacked[worker.seq] = None
+        await worker.until(lambda: not worker.unacked)
+        view = (await api.get(f"/v1/jobs/{job}")).json()
+    assert view["succeeded"] == 1
+
+
+async def test_report_beyond_the_next_ends_the_connection_with_the_reason(kit, node) -> None:
+    async with node.worker().connected() as worker:
+        rented = await node.api().rent(worker)
+        await worker.send(Report(worker.seq + 2, Started(rented.lease, rented.lease, 1)))
+        await worker.until(lambda: isinstance(worker.last, Refused))
+    assert worker.last.error == "SequenceGapError"
+
+
+async def test_worker_back_in_time_gets_its_attempts_again_and_none_elsewhere(kit, node) -> None:
+    api = node.api()
+    first = node.worker(runner=lambda run: None)
+    async with first.connected():
+        rented = await api.rent(first)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 2)
+        await first.until(lambda: len(first.runs) == 2)
+    second = node.worker(seq=first.seq)
+    async with second.connected():
+        results = await api.results(job)
+    assert {item["signed"]["receipt"]["attempt"] for item in results} == {1}
+
+
+async def test_O03_lost_workers_attempt_runs_elsewhere_and_its_late_receipt_is_refused(kit, node) -> None:
+    api = node.api()
+    slow = node.worker("slow", runner=lambda run: None)
+    async with slow.connected():
+        rented = await api.rent(slow)
+        async with node.worker("fast").connected() as fast:
+            other = await api.rent(fast, offer=fast.hello().offers[0].offer.struct_hash())
+            job = kit.new_job()
+            await api.submit(job, rented.lease, 1)
+            await slow.until(lambda: len(slow.runs) == 1)
+            record = node.agent.core.books.workers.records[slow.address]
+            await api.post(f"/v1/jobs/{job}/tasks", kit.Submit(job, (other.lease,), ()))
+            record.last_beat -= 100
+            results = await api.results(job)
+    assert results[0]["signed"]["receipt"]["attempt"] == 2
+    assert results[0]["signed"]["worker"] == fast.address
+    stale = node.agent.core.books.desk.stale
+    late = node.worker("slow", seq=slow.seq)
+    async with late.connected():
+        await late.report(late.ended(slow.runs[0], 0, b"late"))
+        await late.until(lambda: not late.unacked)
+    assert node.agent.core.books.desk.stale == stale + 1
+    assert (await api.results(job)) == results
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": "0x" + "12" * 32},
+        {"resultHash": "0x" + "12" * 32},
+        {"input": "0x" + "12" * 32},
+        {"endedAt": 1},
+        {"status": 9},
+    ],
+)
+async def test_receipt_with_a_false_field_is_refused_and_the_task_runs_again(kit, node, changes) -> None:
+    api = node.api()
+    worker = node.worker(runner=lambda run: None)
+    async with worker.connected():
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 1)
+        await worker.until(lambda: len(worker.runs) == 1)
+        bad = worker.ended(worker.runs[0], 0, b"v", **changes)
+        await worker.report(bad)
+        await worker.until(lambda: len(worker.runs) == 2)
+    assert worker.runs[1].attempt == 2
+    assert node.agent.core.counters["receipts_refused"] == 1
+
+
+async def test_attempt_lost_is_sent_again_under_the_next_number(kit, node) -> None:
+    api = node.api()
+    worker = node.worker(runner=lambda run: (0, b"ok") if run.attempt > 1 else None)
+    async with worker.connected():
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 1)
+        await worker.until(lambda: len(worker.runs) == 1)
+        run = worker.runs[0]
+        await worker.report(AttemptLost(run.lease, run.task.id, run.attempt, "container died"))
+        results = await api.results(job)
+    assert results[0]["signed"]["receipt"]["attempt"] == 2
+    assert (await api.get(f"/v1/jobs/{job}")).json()["attempts_retried"] == 1
+
+
+async def test_O05_lease_whose_block_is_replaced_is_opened_again(kit, start) -> None:
+    node = await start()
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        records = node.agent.core.books.leases.records
+        await kit.wait_for(lambda: records[rented.lease].state == "serving")
+        node.chain.reorg(1)
+        await worker.until(lambda: worker.desired[rented.lease].phase is LeasePhase.HINT)
+        node.chain.mine()
+        await kit.wait_for(lambda: records[rented.lease].state == "serving")
+    assert rented.lease in node.chain.open_leases()
+
+
+async def test_O05_batch_whose_block_is_replaced_is_not_attested_until_it_is_seen_again(kit, node) -> None:
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 3)
+        desk = node.agent.core.books.desk
+        await kit.wait_for(lambda: desk.jobs[job].attested == 3)
+        node.chain.reorg(1)
+        await kit.wait_for(lambda: desk.jobs[job].attested == 0)
+        node.chain.mine(3)
+        await kit.wait_for(lambda: (desk.jobs[job].attested, desk.jobs[job].final) == (3, 3))
+
+
+async def test_request_the_contracts_refuse_for_money_is_refused_with_the_reason(kit, node) -> None:
+    node.chain.escrow[kit.address_named("poor")] = 0
+    signed = kit.make_request(kit.key_of("poor"))
+    node.agent.market.learn_funds = lambda renter: asyncio.sleep(0)
+    async with node.worker().connected():
+        api = node.api("poor")
+        await api.post("/v1/requests", signed)
+        hash_ = signed.request.struct_hash()
+        await kit.wait_for(lambda: node.agent.core.books.requests.records[hash_].state == "refused")
+        view = (await api.get(f"/v1/requests/{hash_}")).json()
+    assert "EscrowInsufficientFree" in view["message"]
+    assert node.agent.core.policy.free_of(node.worker().device) == (1000, 4096)
+
+
+async def test_request_without_funds_waits_and_says_why(kit, node) -> None:
+    node.chain.escrow[kit.address_named("poor")] = 0
+    signed = kit.make_request(kit.key_of("poor"))
+    api = node.api("poor")
+    await api.post("/v1/requests", signed)
+    renter = kit.address_named("poor")
+    await kit.wait_for(lambda: renter in node.agent.core.policy._state.funds)
+    async with node.worker().connected():
+        said = (await api.get(f"/v1/why/{signed.request.struct_hash()}")).json()
+    assert [item["filter"] for item in said["filters"]] == ["funds"]
+    assert "Fund the escrow" in said["message"]
+
+
+async def test_opening_refused_for_the_offer_goes_back_to_the_queue(kit, node) -> None:
+    worker = node.worker()
+    signed = kit.make_request(node.api().key)
+    offer = worker.hello().offers[0].offer
+    lease = kit.lease_id(kit.CHAIN_ID, kit.CONTROLLER, offer.struct_hash(), signed.request.struct_hash())
+    node.chain.refuses[f"open:{lease}"] = Refusal(f"open:{lease}", "DevicesShareFullError", "free 0, needed 500")
+    worker.offers = (kit.make_offer(worker.device, worker.key, deadline=offer.deadline),)
+    async with worker.connected():
+        await node.api().post("/v1/requests", signed)
+        record = node.agent.core.books.requests.records[signed.request.struct_hash()]
+        await kit.wait_for(lambda: record.failures == 1)
+        said = (await node.api().get(f"/v1/why/{record.hash}")).json()
+    assert record.state == "queued"
+    assert said["filters"][0]["filter"] == "refused"
+
+
+async def test_A10_worker_of_another_version_is_refused(kit, node) -> None:
+    worker = node.worker(version="7.0.0")
+    await worker.connect()
+    assert isinstance(worker.last, Refused)
+    assert worker.last.error == "VersionSkewError"
+    neighbour = node.worker(version="0.2.9")
+    async with neighbour.connected():
+        assert isinstance(neighbour.welcome, Welcome)
+
+
+async def test_second_instance_of_a_connected_worker_is_refused_and_the_same_supersedes(kit, node) -> None:
+    async with node.worker(instance="a").connected() as first:
+        other = node.worker(instance="b")
+        await other.connect()
+        assert other.last.error == "WorkerBusyError"
+        async with node.worker(instance="a").connected():
+            await asyncio.wait_for(first.socket.wait_closed(), 5)
+
+
+async def test_worker_whose_key_is_no_operator_here_is_refused(kit, node) -> None:
+    worker = node.worker()
+    node.chain.devices.clear()
+    await worker.connect()
+    assert worker.last.error == "WorkerRefusedError"
+
+
+async def test_offer_that_is_not_its_operators_is_not_listed(kit, node) -> None:
+    worker = node.worker()
+    worker.offers = (
+        kit.make_offer(worker.device, kit.key_of("thief")),
+        kit.make_offer(worker.device, worker.key, epoch=2),
+    )
+    async with worker.connected():
+        assert (await node.api().get("/v1/offers")).json() == []
+    assert node.agent.core.counters["offers_refused"] == 2
+
+
+async def test_voucher_is_kept_forwarded_and_reported(kit, node) -> None:
+    api = node.api("session")
+    async with node.worker().connected() as worker:
+        rented = await node.api().rent(worker)
+        voucher = kit.Voucher(rented.lease, 500)
+        note = kit.VoucherNote(rented.lease, 500, kit.sign(voucher, kit.ESCROW_DOMAIN, api.key))
+        answer = await api.post(f"/v1/leases/{rented.lease}/vouchers", note)
+        assert answer.json() == {"cumulative": "500"}
+        await worker.until(lambda: len(worker.vouchers) == 1)
+        await kit.wait_for(lambda: node.agent.core.books.leases.records[rented.lease].voucher == 500)
+        forged = kit.VoucherNote(rented.lease, 900, note.signature)
+        assert (await api.post(f"/v1/leases/{rented.lease}/vouchers", forged)).status_code == 401
+
+
+async def test_lease_closed_on_chain_frees_the_device_and_tells_the_worker(kit, node) -> None:
+    async with node.worker().connected() as worker:
+        rented = await node.api().rent(worker)
+        await kit.wait_for(lambda: node.agent.core.policy.free_of(worker.device)[0] == 500)
+        node.chain.close_lease(rented.lease)
+        await worker.until(lambda: worker.desired[rented.lease].phase is LeasePhase.CLOSED)
+        assert node.agent.core.policy.free_of(worker.device)[0] == 1000
+        node.chain.mine(3)
+        await kit.wait_for(lambda: node.agent.core.books.leases.records[rented.lease].state == "closed")
+
+
+async def test_O15_open_tasks_are_bounded_and_more_get_429(kit, start) -> None:
+    node = await start(limits=kit.Limits(open_tasks=10))
+    api = node.api()
+    async with node.worker(runner=lambda run: None).connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        assert (await api.submit(job, rented.lease, 10)).status_code == 202
+        answer = await api.submit(job, rented.lease, 1, first=10)
+        assert (answer.status_code, answer.json()["error"]) == (429, "BacklogError")
+        assert (await api.submit(job, rented.lease, 10)).json() == {"accepted": 0, "known": 10}
+
+
+async def test_O15_open_requests_of_a_renter_are_bounded(kit, start) -> None:
+    node = await start(limits=kit.Limits(open_requests_per_renter=2))
+    api = node.api()
+    statuses = [(await api.post("/v1/requests", kit.make_request(api.key))).status_code for _ in range(3)]
+    assert statuses == [202, 202, 429]
+
+
+async def test_request_posted_twice_is_one_request(kit, node) -> None:
+    api, signed = node.api(), kit.make_request(kit.key_of("renter"))
+    views = [(await api.post("/v1/requests", signed)).json() for _ in range(2)]
+    assert views[0] == views[1]
+    assert len(node.agent.core.books.requests.records) == 1
+
+
+async def test_foreign_lease_takes_its_slice_in_the_ledger(kit, node, start) -> None:
+    async with node.worker().connected() as worker:
+        rented = await node.api().rent(worker)
+        fact = node.chain.open_leases()[rented.lease]
+    other = await start(chain=node.chain)
+    await kit.wait_for(lambda: rented.lease in other.agent.core.policy._state.ledger.slices)
+    assert other.agent.core.policy._state.ledger.used[fact.terms.device] == (500, 512)
+
+
+async def test_journal_of_another_pool_is_refused(kit, node) -> None:
+    await kit.wait_for(lambda: node.journal.get("meta", "identity") is not None)
+    facts = kit.replace(kit.pool_facts(), controller=kit.contract_named("other"))
+    journal = kit.MemoryJournal(node.journal.image())
+    agent = kit.Agent(node.agent.core.config, facts, b"", node.chain, journal, node.store, kit.SystemClock())
+    with pytest.raises(kit.NodeConfigError, match="another"):
+        agent.start()
+
+
+async def test_journal_that_fails_ends_the_node_and_promises_nothing(kit, start) -> None:
+    node = await start()
+    node.journal.fail()
+    answer = await node.api().post("/v1/requests", kit.make_request(kit.key_of("renter")))
+    assert answer.status_code == 503
+    with pytest.raises(kit.JournalFailedError):
+        await asyncio.wait_for(asyncio.shield(node.tasks[0]), 5)
+
+
+async def test_decisions_replay_from_the_journal(kit, node) -> None:
+    """Anyone with the journal's events reaches the same decisions."""
+    async with node.worker().connected() as worker:
+        await node.api().rent(worker)
+        await node.api().rent(worker)
+    await kit.wait_for(lambda: sum(event.kind == "Start" for event in node.journal.events()) == 2)
+    assert kit.replay_decisions(node.journal) == 2
