@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from machine_harness import DURATION, Harness
-from worker_world import PRICE, desired
+from worker_world import PRICE, desired, spec
 
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import AttemptStatus, Cancel, LeasePhase
 from millpond_worker.machine.events import Disconnected, Tick
 from millpond_worker.machine.model import LIVE, AttemptKey, LeaseState
 
-LEASES = st.integers(1, 2)
-TASKS = st.integers(0, 2)
-ATTEMPTS = st.integers(1, 3)
+LEASES = st.sampled_from([1, 1, 1, 2])
+TASKS = st.sampled_from([0, 0, 1])
+ATTEMPTS = st.sampled_from([1, 1, 2])
 
 
 class WorkerLife(RuleBasedStateMachine):
@@ -26,6 +28,32 @@ class WorkerLife(RuleBasedStateMachine):
 
     def lease(self, nonce: int) -> Bytes32:
         return desired(nonce).lease
+
+    @rule(nonce=LEASES)
+    def serve(self, nonce: int) -> None:
+        """The usual way to a lease that is ready, whatever was before."""
+        lease = self.lease(nonce)
+        if lease not in self.it.chain:
+            self.it.open(lease)
+        self.it.post(desired(nonce, LeasePhase.SEEN))
+        self.it.settle()
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS, steps=st.sampled_from([2, 3, 4, 5, 6, 7, 8, 8, 8]))
+    def work(self, nonce: int, task: int, attempt: int, steps: int) -> None:
+        """The usual way of an attempt, cut off after some of its steps."""
+        key = AttemptKey(self.lease(nonce), spec(task).id, attempt)
+        way: list[Callable[[], object]] = [
+            lambda: self.it.run(key.lease, task, attempt),
+            lambda: self.it.settle(1),
+            lambda: self.it.settle(2),
+            lambda: self.it.finish(key),
+            lambda: self.it.settle(2),
+            self.it.commit,
+            self.it.send,
+            self.it.ack,
+        ]
+        for step in way[:steps]:
+            step()
 
     @rule(nonce=LEASES)
     def hint(self, nonce: int) -> None:
@@ -56,8 +84,6 @@ class WorkerLife(RuleBasedStateMachine):
 
     @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
     def cancel(self, nonce: int, task: int, attempt: int) -> None:
-        from worker_world import spec
-
         self.it.post(Cancel(self.lease(nonce), spec(task).id, attempt))
 
     @rule(status=st.sampled_from([AttemptStatus.SUCCEEDED, AttemptStatus.FAILED, None]))
@@ -166,7 +192,7 @@ class WorkerLife(RuleBasedStateMachine):
 
 
 WorkerLife.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestD14WorkerLife = WorkerLife.TestCase
 
