@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import Address
 from millpond_worker.config import WorkerConfig
 from millpond_worker.errors import SetupError
@@ -39,13 +40,13 @@ async def choose_launcher(config: WorkerConfig, home: Home, operator: Address) -
 def open_docker(config: WorkerConfig, home: Home, operator: Address) -> Launcher:
     from millpond_worker.launch.docker import DockerLauncher
 
-    return DockerLauncher(_label(operator), home.folder, is_old_runtime_allowed=config.allow_old_runtime)
+    return DockerLauncher(_label(home, operator), home.folder, is_old_runtime_allowed=config.allow_old_runtime)
 
 
 def _process(config: WorkerConfig, home: Home, operator: Address, reason: str) -> Chosen:
     from millpond_worker.launch.process import ProcessLauncher
 
-    launcher = ProcessLauncher(_label(operator), home.folder, allowed_renters=config.allow_renters)
+    launcher = ProcessLauncher(_label(home, operator), home.folder, allowed_renters=config.allow_renters)
     because = f"docker cannot be used ({reason}); " if reason else ""
     served = (
         f"it serves {len(config.allow_renters)} renters by name"
@@ -56,8 +57,9 @@ def _process(config: WorkerConfig, home: Home, operator: Address, reason: str) -
     return Chosen(launcher, config.allow_renters, warning)
 
 
-def _label(operator: Address) -> str:
-    return operator[2:14].lower()
+def _label(home: Home, operator: Address) -> str:
+    """Marks this worker's containers: two homes with one key, as on two development chains, must not take each other's for leftovers."""
+    return sha256(f"{operator} {home.folder.resolve()}".encode()).hex()[:12]
 
 
 def _plain(findings: list[Finding]) -> list[str]:

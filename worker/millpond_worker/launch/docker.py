@@ -142,9 +142,12 @@ class DockerLauncher(WarmKeeper):
 
     async def _last_words(self, container_id: str) -> str:
         words = b""
-        async with self._engine.streams(container_id) as messages:
-            async for _, data in messages:
-                words += data
+        try:
+            async with self._engine.streams(container_id) as messages:
+                async for _, data in messages:
+                    words += data
+        except ContainerGoneError as error:
+            return error.message
         return words[-2000:].decode(errors="replace")
 
     async def _discard(self, container_id: str, room: Room) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import ContainerGoneError, EngineRefusedError, EngineUnavailableError, ImageMissingError
@@ -146,12 +146,18 @@ class DockerEngine:
 
     @asynccontextmanager
     async def streams(self, container: str) -> AsyncIterator[AsyncIterator[tuple[str, bytes]]]:
-        """What the container writes, from its first byte on: (stream, bytes)."""
+        """What the container writes, from its first byte on: (stream, bytes). Raises `ContainerGoneError`."""
+        from aiodocker.exceptions import DockerError
         from aiohttp import ClientTimeout
 
         wanted = {"stdout": True, "stderr": True, "follow": True}
         timeout = ClientTimeout(total=None, sock_connect=CALL_TIMEOUT_S)
-        async with self._docker()._query(f"containers/{container}/logs", params=wanted, timeout=timeout) as response:
+        async with AsyncExitStack() as exits:
+            query = self._docker()._query(f"containers/{container}/logs", params=wanted, timeout=timeout)
+            try:
+                response = await exits.enter_async_context(query)
+            except DockerError as error:
+                raise ContainerGoneError(f"the container is gone: {error.message}", container=container) from error
             yield _messages(response.content)
 
     async def close(self) -> None:
