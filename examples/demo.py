@@ -145,7 +145,11 @@ def main() -> int:
         report = run(demo, launcher)
     except MillpondError as error:
         demo.out.print(f"[bold red]{error.code}[/]: ", end="")
-        demo.out.print(f"{error.message}\n{error.remedy}\nLogs: {demo.folder / 'home' / 'dev' / 'logs'}", markup=False)
+        demo.out.print(
+            f"{error.message}\n{error.remedy}\nLogs: {demo.folder / 'home' / 'dev' / 'logs'}",
+            markup=False,
+            soft_wrap=True,
+        )
         return error.exit_code
     return finish(demo, report)
 
