@@ -104,7 +104,7 @@ class LeaseSet:
     ) -> Iterator[Any]:
         """See `Task.map`; `on_result` sees every result with its receipt, in order of arrival."""
         listed = list(arguments)
-        with bar(task.__name__, len(listed), is_shown=progress) as advance:
+        with bar(task.name, len(listed), is_shown=progress) as advance:
 
             def arrived(result: TaskResult) -> None:
                 advance()

@@ -39,6 +39,7 @@ class Task(Generic[P, R]):
     def __init__(self, function: Callable[P, R], options: TaskOptions) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self.name = getattr(function, "__qualname__", repr(function))
         self.options = options
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,7 +58,8 @@ class Task(Generic[P, R]):
 
         Raises what `millpond.errors` lists under `TaskError`, or `TaskSubmitError` outside a lease.
         """
-        return _current().call(self, args, dict(kwargs))
+        value: R = _current().call(self, args, dict(kwargs))
+        return value
 
     def map(
         self,
@@ -110,7 +112,7 @@ class App:
 
         def wrap(inner: Callable[P, R]) -> Task[P, R]:
             task = Task(inner, options)
-            self.tasks[getattr(inner, "__qualname__", repr(inner))] = task
+            self.tasks[task.name] = task
             return task
 
         return wrap(function) if function is not None else wrap

@@ -16,8 +16,6 @@ from millpond.protocol.messages import NodeMessage, WorkerMessage
 MAX_MESSAGE_BYTES = 8 << 20
 MAX_SHOWN = 5
 T = TypeVar("T")
-_WORKER_MESSAGE = Annotated[WorkerMessage, Field(discriminator="kind")]
-_NODE_MESSAGE = Annotated[NodeMessage, Field(discriminator="kind")]
 # Made once: two annotations with equal fields are different keys of the cache of adapters.
 _WORKER_MESSAGE: Any = Annotated[WorkerMessage, Field(discriminator="kind")]
 _NODE_MESSAGE: Any = Annotated[NodeMessage, Field(discriminator="kind")]
