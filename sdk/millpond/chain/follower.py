@@ -15,11 +15,21 @@ from millpond.chain.abi import ContractAbi, decode_event
 from millpond.chain.cursor import BlockRef, ChainEvent, Cursor
 from millpond.chain.errors import AbiError, ChainRollbackError, RpcResponseError
 from millpond.chain.eth import Eth, Header, Log, parse_header
+from millpond.chain.finality import DEVELOPMENT_FINALITY, LIVE_FINALITY, finality_of
 from millpond.chain.keys import DEVELOPMENT_CHAIN_ID
 from millpond.protocol.ids import Address
 
-LIVE_FINALITY = 64
-DEVELOPMENT_FINALITY = 2
+__all__ = [
+    "DEVELOPMENT_FINALITY",
+    "LIVE_FINALITY",
+    "EventBatch",
+    "Final",
+    "Follower",
+    "FollowerConfig",
+    "Notice",
+    "Seen",
+    "Undone",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +107,13 @@ class Follower:
 
     async def poll(self) -> EventBatch | None:
         """What is new, or None. Advances the follower's cursor. Raises the errors of `Rpc`, and `ChainRollbackError`."""
-        is_development = await self.eth.chain_id() == DEVELOPMENT_CHAIN_ID
-        finality = self._finality(is_development)
+        chain_id = await self.eth.chain_id()
+        is_development, finality = chain_id == DEVELOPMENT_CHAIN_ID, finality_of(chain_id, self.config.finality)
         head = await self.eth.header()
         if head is None:
             raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
+        if self.cursor.blocks and self.cursor.blocks[-1].hash == head.hash:
+            return None
         kept = await self._common(head, is_development)
         undone = self.cursor.after(kept)
         if not is_development and any(ref.is_final for ref in undone):
@@ -124,11 +136,6 @@ class Follower:
             return None
         self.cursor = cursor
         return EventBatch(notices, cursor, head.number, head.timestamp)
-
-    def _finality(self, is_development: bool) -> int:
-        if self.config.finality is not None:
-            return self.config.finality
-        return DEVELOPMENT_FINALITY if is_development else LIVE_FINALITY
 
     async def _common(self, head: Header, is_development: bool) -> int:
         """How many of the cursor's blocks the chain still has.

@@ -25,6 +25,7 @@ from millpond.chain.errors import (
 )
 from millpond.chain.eth import Eth, TxReceipt, parse_header
 from millpond.chain.fees import FeePolicy, Fees
+from millpond.chain.finality import finality_of
 from millpond.chain.keys import Wallet
 from millpond.chain.outbox import LIVE, OutboxRow, OutboxStore, TxState
 from millpond.chain.outbox_rules import ChainView
@@ -37,13 +38,14 @@ from millpond.protocol.ids import Address, Bytes32
 DEFAULT_WAIT_S = 120.0
 DEFAULT_TIP = 10**9
 _MAX_BACKOFF_S = 5.0
+_LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TransactorConfig:
-    """`finality` in blocks; times in seconds."""
+    """`finality` in blocks (None: 2 on the development chain, else 64); times in seconds."""
 
-    finality: int = 2
+    finality: int | None = None
     poll_s: float = 0.25
     idle_poll_s: float = 3.0
     resend_after_s: float = 3.0
@@ -113,6 +115,7 @@ class Transactor:
         self._task: asyncio.Task[None] | None = None
         self._lane = ""
         self._chain_id = 0
+        self._finality = 0
 
     @property
     def address(self) -> Address:
@@ -127,6 +130,7 @@ class Transactor:
         """Loads the outbox, compares it with the chain, and starts the loop. Raises `RpcUnreachableError`, `WrongChainError`."""
         self._chain_id = await self.eth.chain_id()
         self.wallet.check_chain(self._chain_id)
+        self._finality = finality_of(self._chain_id, self.config.finality)
         genesis = await self.eth.header(0)
         self._lane = f"{self.address}@{self._chain_id}:{genesis.hash[:18] if genesis else ''}"
         self._rows = {row.key: row for row in await self._store.rows(self._lane)}
@@ -210,7 +214,8 @@ class Transactor:
                     if receipt is not None:
                         return receipt
                     self._check_loop()
-                    await changed.wait()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(changed.wait(), _LOOK_AGAIN_S)
         except TimeoutError as error:
             row = self._rows[key]
             cause = self._alarms.get(key) or self._alarms.get("")
@@ -229,7 +234,7 @@ class Transactor:
             if not self._rows:
                 return
             view = await self._view()
-            for row in rules.reconcile(self._rows.values(), view, self.config.finality):
+            for row in rules.reconcile(self._rows.values(), view, self._finality):
                 await self._save(row)
             await self._fill_gaps(view)
             await self._sign_intents()
@@ -279,7 +284,7 @@ class Transactor:
 
     async def _with_settled(self, view: ChainView) -> ChainView:
         try:
-            settled = await self.eth.nonce(self.address, max(view.head - self.config.finality, 0))
+            settled = await self.eth.nonce(self.address, max(view.head - self._finality, 0))
         except RpcResponseError:
             return view  # the server keeps no state of that block; a later look finds a newer one
         return ChainView(view.head, view.latest, view.pending, view.receipts, settled)
@@ -300,7 +305,7 @@ class Transactor:
                 self._refusals[row.key] = error
                 self._alarms.pop(row.key, None)
                 await self._save(row.with_(state=TxState.REFUSED, reason=f"{error.code}: {error.message}"))
-            except (OutOfFundsError, FeeCapError) as error:
+            except (OutOfFundsError, FeeCapError, RpcResponseError) as error:
                 self._alarms[row.key] = error
                 return
 
