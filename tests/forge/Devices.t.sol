@@ -156,6 +156,7 @@ contract DevicesTest is ForgeTest {
         vm.assertEq(record.model, MODEL);
         vm.assertEq(record.pool, address(0));
         vm.assertEq(devices.deviceId(owner, uuid), expected);
+        vm.assertEq(devices.deviceOf(device).kind, 1);
     }
 
     function test_registerDevice_unknownProvider_reverts() public {
