@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from millpond.protocol.errors import InputError
 from millpond.protocol.ids import Address, address
 from millpond_node.errors import NodeConfigError
 
@@ -117,7 +118,7 @@ def parse_config(data: dict[str, Any], home: Path) -> NodeConfig:
         )
     try:
         known["controller"] = address(known["controller"])
-    except ValueError as error:
+    except InputError as error:
         raise NodeConfigError(f"controller: {error}") from None
     return NodeConfig(home=home, limits=limits, **known)
 

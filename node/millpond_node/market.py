@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from millpond.chain.errors import IntentConflictError
 from millpond.protocol import wire
+from millpond.protocol.errors import InputError
 from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, lease_id
 from millpond.protocol.messages import LeaseState, RequestState, SignedRequest, VoucherNote
 from millpond.protocol.signed import Voucher
@@ -183,9 +185,12 @@ class Market:
             try:
                 refusal = await core.chain.send(intent)
                 break
+            except (InputError, IntentConflictError) as error:
+                log.error("%s cannot be sent: %s", intent.key, error.message)
+                return
             except Exception as error:  # noqa: BLE001 - an RPC that fails today answers tomorrow
                 core.counters["chain_errors"] += 1
-                log.warning("%s waits for the chain: %s", intent.key, type(error).__name__)
+                log.warning("%s waits for the chain: %s", intent.key, error)
                 await core.clock.sleep(RETRY_S)
         if refusal is not None:
             self.refused(intent, refusal)

@@ -161,7 +161,7 @@ class Announce:
 
     @property
     def key(self) -> str:
-        return f"announce:{self.turn}"
+        return f"announce:{self.turn}:{self.url}"
 
 
 Intent = OpenLease | CloseLease | PostReceipts | Announce
