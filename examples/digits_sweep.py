@@ -19,7 +19,7 @@ import millpond
 
 HIDDEN = (4, 8, 16, 32, 64)
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-EPOCHS = 400
+EPOCHS = 100
 BATCH = 64
 
 app = millpond.App("digits")

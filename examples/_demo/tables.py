@@ -12,7 +12,7 @@ from millpond.protocol.units import format_amount
 if TYPE_CHECKING:
     from _demo.report import Report
 
-PLAIN_WIDTH = 110
+PLAIN_WIDTH = 160
 
 
 def console() -> Console:
