@@ -30,6 +30,7 @@ TICK_S = 0.25
 SLOW_TICKS = 20
 SWEEP_TICKS = 240
 CHAIN_RETRY_S = 2.0
+MAX_FUNDS_READ = 32
 
 
 class Agent:
@@ -121,6 +122,7 @@ class Agent:
             self.gate.nonces.sweep(core.clock.wall())
             self.market.wake.set()
         if number % SLOW_TICKS == 0:
+            self._learn_funds()
             for lease in list(core.books.leases.records):
                 core.on_lease(LeasePassed(lease))
         if number % SWEEP_TICKS == 0:
@@ -132,6 +134,13 @@ class Agent:
         if changed:
             for worker in list(self.workers.sessions):
                 await self.workers.refresh(worker)
+
+    def _learn_funds(self) -> None:
+        """A renter may fund its escrow while its requests wait."""
+        requests = self.core.books.requests
+        waiting = {requests.records[hash_].renter: None for hash_ in requests.live}
+        for renter in list(waiting)[:MAX_FUNDS_READ]:
+            self.spawn(self.market.learn_funds(renter), "read funds")
 
     def _sweep(self) -> None:
         core = self.core

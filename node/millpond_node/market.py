@@ -74,6 +74,7 @@ class Market:
         self.wake = asyncio.Event()
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[Bytes32, Refusal] = {}
+        self._funds: dict[Address, int] = {}
         core.performs(SaveRequest, lambda command: self._save_request(command.request))
         core.performs(Queue, self._queue)
         core.performs(Unqueue, lambda command: core.tell(RequestGone(command.request)))
@@ -138,8 +139,10 @@ class Market:
         except (TimeoutError, Exception) as error:  # noqa: BLE001 - the chain decides at the opening
             log.info("free escrow of %s is unknown: %s", renter, type(error).__name__)
             return
-        self._core.tell(FundsKnown(renter, free))
-        self.wake.set()
+        if self._funds.get(renter) != free:
+            self._funds[renter] = free
+            self._core.tell(FundsKnown(renter, free))
+            self.wake.set()
 
     # DECISIONS
 

@@ -133,12 +133,19 @@ async def _serve(agent: Agent, listener: socket.socket) -> None:
     server = uvicorn.Server(options)
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     working = asyncio.create_task(agent.run(), name="agent")
-    await asyncio.wait((serving, working), return_when=asyncio.FIRST_COMPLETED)
-    agent.stop()
+    ending = asyncio.create_task(_wait_exit(server), name="signals")
+    await asyncio.wait((serving, working, ending), return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    agent.stop()  # ends the streams, which the server would wait for
     server.should_exit = True
     await asyncio.gather(serving, working, return_exceptions=True)
     working.result()
     serving.result()
+
+
+async def _wait_exit(server: uvicorn.Server) -> None:
+    while not server.should_exit:
+        await asyncio.sleep(0.1)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

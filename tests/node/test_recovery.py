@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from millpond.protocol.messages import AttemptLost, LeasePhase, Refused, Report, Started, Welcome
+from millpond.protocol.ids import Address
+from millpond.protocol.messages import Ack, AttemptLost, LeasePhase, Refused, Report, Started, Welcome
 from millpond_node.chain.port import Refusal
+from millpond_node.sessions import MAX_QUEUED, Session
 
 
 async def restarted(kit, node, start, **options):
@@ -31,6 +33,62 @@ async def test_O02_node_killed_loses_no_acknowledged_task_or_request(kit, node, 
     async with again.worker(seq=worker.seq).connected():
         results = await api.results(job)
     assert {item["index"] for item in results} == set(range(30))
+
+
+async def test_O02_acceptance_leaves_only_behind_the_commit(kit, start) -> None:
+    journal = kit.MemoryJournal()
+    node = await start(journal=journal)
+    journal._holds = True
+    posted = asyncio.create_task(node.api().post("/v1/requests", kit.make_request(kit.key_of("renter"))))
+    await kit.wait_for(lambda: len(node.agent.core.books.requests.records) == 1)
+    await asyncio.sleep(0.2)
+    assert not posted.done()
+    journal._holds = False
+    journal.release()
+    assert (await posted).status_code == 202
+    assert journal.count("request") == 1
+
+
+async def test_O02_report_is_acknowledged_only_behind_the_commit(kit, start) -> None:
+    journal = kit.MemoryJournal()
+    node = await start(journal=journal)
+    async with node.worker().connected() as worker:
+        rented = await node.api().rent(worker)
+        job = kit.new_job()
+        await kit.wait_for(lambda: not worker.unacked)
+        journal._holds = True
+        submitted = asyncio.create_task(node.api().submit(job, rented.lease, 1))
+        await worker.until(lambda: len(worker.runs) == 1)
+        await asyncio.sleep(0.2)
+        assert worker.unacked
+        assert journal.count("result") == 0
+        journal._holds = False
+        journal.release()
+        await worker.until(lambda: not worker.unacked)
+        assert journal.count("result") == 1
+        assert (await submitted).status_code == 202
+
+
+async def test_renter_who_funds_while_waiting_is_served(kit, node) -> None:
+    renter = kit.address_named("poor")
+    node.chain.escrow[renter] = 0
+    async with node.worker().connected():
+        api = node.api("poor")
+        signed = kit.make_request(api.key)
+        node.agent.core.tell(kit.policy_port.FundsKnown(renter, 0))
+        await api.post("/v1/requests", signed)
+        node.chain.escrow[renter] = kit.ESCROW_FUNDS
+        view = (await api.get(f"/v1/requests/{signed.request.struct_hash()}?wait=20")).json()
+    assert view["state"] in ("opening", "open")
+
+
+async def test_O15_worker_that_does_not_read_is_cut_off() -> None:
+    session = Session(Address("0x" + "11" * 20), 1, "i")
+    for seq in range(MAX_QUEUED + 1):
+        session.send(Ack(seq))
+    assert session.is_over
+    session.send(Ack(0))
+    assert len(session.queue) == MAX_QUEUED + 1
 
 
 async def test_O02_results_and_receipts_are_there_after_a_restart(kit, node, start) -> None:
