@@ -7,7 +7,10 @@ from typing import Any
 
 from millpond.chain import artefacts
 from millpond.chain.abi import ContractAbi
+from millpond.chain.errors import AbiError, RpcResponseError
 from millpond.chain.eth import BlockTag, Eth
+from millpond.chain.reverts import EmptyRevertError
+from millpond.protocol.errors import ChainError
 from millpond.protocol.ids import Address
 
 
@@ -30,10 +33,20 @@ class Contract:
         self.abi = abi
 
     async def read(self, name: str, *args: Any, block: BlockTag = "latest", sender: Address | None = None) -> Any:
-        """Result of a read-only call. Raises `AbiError`, `ContractRevertError` kinds and the errors of `Rpc`."""
+        """Result of a read-only call. Raises `AbiError`, `ContractRevertError` kinds (`EmptyRevertError`: nothing there), `RpcResponseError`
+        and the other errors of `Rpc`."""
         data = self.abi.encode_call(name, *args)
         answer = await self.eth.call(self.address, data, sender=sender, block=block, context=f"{self.abi.name}.{name}")
-        return self.abi.decode_result(name, answer)
+        try:
+            return self.abi.decode_result(name, answer)
+        except AbiError as error:
+            raise self._no_result(name, answer) from error
+
+    def _no_result(self, name: str, answer: bytes) -> ChainError:
+        where, call = self.address, f"{self.abi.name}.{name}"
+        if not answer:
+            return EmptyRevertError(f"{call}: there is no contract at {where}", address=where)
+        return RpcResponseError(f"{call}: {where} answers with no such result", method="eth_call", address=where)
 
     def build(self, name: str, *args: Any, value: int = 0) -> Call:
         """The transaction that calls `name`. Raises `AbiError`."""

@@ -103,8 +103,9 @@ class Eth:
             raise _revert_or(error, context) from error
         return quantity(answer, "eth_estimateGas")
 
-    async def send_raw(self, raw: bytes) -> Bytes32:
-        return bytes32(str(await self.rpc.call("eth_sendRawTransaction", "0x" + raw.hex())))
+    async def send_raw(self, raw: bytes) -> None:
+        """Hands a signed transaction to the server; its hash is `transactions.transaction_hash(raw)`."""
+        await self.rpc.call("eth_sendRawTransaction", "0x" + raw.hex())
 
     async def receipt(self, tx_hash: Bytes32) -> TxReceipt | None:
         return parse_receipt(await self.rpc.call("eth_getTransactionReceipt", tx_hash))

@@ -16,14 +16,14 @@ _UNMINED = (TxState.SIGNED, TxState.BROADCAST)
 class ChainView:
     """One look at the chain. `latest` and `pending` count the sender's transactions in blocks, and with those that wait.
 
-    `settled` is the count at the newest final block, None when it was not asked for.
+    `taken` names, for a nonce of ours that is used up in a final block, the transaction found there.
     """
 
     head: int
     latest: int
     pending: int
     receipts: Mapping[Bytes32, TxReceipt] = field(default_factory=dict)
-    settled: int | None = None
+    taken: Mapping[int, Bytes32] = field(default_factory=dict)
 
     def receipt_of(self, row: OutboxRow) -> TxReceipt | None:
         return next((self.receipts[item] for item in reversed(row.hashes) if item in self.receipts), None)
@@ -34,9 +34,9 @@ def watched(rows: Iterable[OutboxRow]) -> list[Bytes32]:
     return [item for row in rows if row.state in (*_UNMINED, TxState.MINED) for item in row.hashes]
 
 
-def needs_settled(rows: Iterable[OutboxRow], view: ChainView) -> bool:
-    """Whether a nonce was used by a transaction that is not ours, as far as the view tells."""
-    return any(_is_passed(row, view, view.latest) for row in rows)
+def passed(rows: Iterable[OutboxRow], view: ChainView) -> list[int]:
+    """Nonces of ours that are used up although none of their transactions has a receipt: another program may have used them."""
+    return [row.nonce for row in rows if row.nonce is not None and _is_passed(row, view)]
 
 
 def reconcile(rows: Iterable[OutboxRow], view: ChainView, finality: int) -> list[OutboxRow]:
@@ -53,9 +53,15 @@ def _next(row: OutboxRow, view: ChainView, finality: int) -> OutboxRow:
         return _mined(row, receipt, view.head - receipt.block_number >= finality)
     if row.state is TxState.MINED:
         return _undone(row)
-    if view.settled is not None and _is_passed(row, view, view.settled):
-        return row.with_(state=TxState.INTENT, nonce=None, raw=b"", hashes=(), fees=None)
-    return row
+    return _released(row, view) if _is_passed(row, view) else row
+
+
+def _released(row: OutboxRow, view: ChainView) -> OutboxRow:
+    """Only another transaction, seen on the chain under its nonce, frees an intent to be signed again: a receipt may just be late."""
+    taker = view.taken.get(row.nonce or 0)
+    if taker is None or taker in row.hashes:
+        return row
+    return row.with_(state=TxState.INTENT, nonce=None, raw=b"", hashes=(), fees=None)
 
 
 def _mined(row: OutboxRow, receipt: TxReceipt, is_final: bool) -> OutboxRow:
@@ -73,8 +79,9 @@ def _undone(row: OutboxRow) -> OutboxRow:
     return row.with_(state=TxState.SIGNED, mined_hash=None, block_number=0, block_hash=None, is_ok=None, gas_used=0)
 
 
-def _is_passed(row: OutboxRow, view: ChainView, count: int) -> bool:
-    return row.state in _UNMINED and row.nonce is not None and row.nonce < count and view.receipt_of(row) is None
+def _is_passed(row: OutboxRow, view: ChainView) -> bool:
+    is_used = row.nonce is not None and row.nonce < view.latest
+    return is_used and row.state in _UNMINED and view.receipt_of(row) is None
 
 
 def next_nonce(rows: Iterable[OutboxRow], view: ChainView) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 from collections.abc import Sequence
@@ -161,12 +162,10 @@ class Rpc:
 
 def quantity(value: Any, method: str) -> int:
     """The integer of a JSON-RPC quantity; raises `RpcResponseError`."""
-    try:
-        return int(value, 16)
-    except (TypeError, ValueError):
-        raise RpcResponseError(
-            f"the RPC answered {method} with {str(value)[:80]!r}, no number", method=method
-        ) from None
+    if isinstance(value, str) and value.startswith("0x"):
+        with contextlib.suppress(ValueError):
+            return int(value, 16)
+    raise RpcResponseError(f"the RPC answered {method} with {str(value)[:80]!r}, no number", method=method)
 
 
 def hex_bytes(value: Any, method: str) -> bytes:

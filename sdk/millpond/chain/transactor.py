@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from millpond.chain import outbox_rules as rules
@@ -27,6 +27,7 @@ from millpond.chain.eth import Eth, TxReceipt, parse_header
 from millpond.chain.fees import FeePolicy, Fees
 from millpond.chain.finality import finality_of
 from millpond.chain.keys import Wallet
+from millpond.chain.nonces import transaction_at
 from millpond.chain.outbox import LIVE, OutboxRow, OutboxStore, TxState
 from millpond.chain.outbox_rules import ChainView
 from millpond.chain.reverts import ContractRevertError
@@ -280,14 +281,16 @@ class Transactor:
             quantity(pending, "eth_getTransactionCount"),
             receipts,
         )
-        return await self._with_settled(view) if rules.needs_settled(rows, view) else view
+        nonces = rules.passed(rows, view)
+        return replace(view, taken=await self._takers(nonces, view.head - self._finality)) if nonces else view
 
-    async def _with_settled(self, view: ChainView) -> ChainView:
-        try:
-            settled = await self.eth.nonce(self.address, max(view.head - self._finality, 0))
-        except RpcResponseError:
-            return view  # the server keeps no state of that block; a later look finds a newer one
-        return ChainView(view.head, view.latest, view.pending, view.receipts, settled)
+    async def _takers(self, nonces: list[int], last: int) -> dict[int, Bytes32]:
+        """The transactions that final blocks hold under our nonces, as far as the server can tell."""
+        found = {}
+        for nonce in nonces:
+            with contextlib.suppress(RpcResponseError):  # the server may keep no state of those blocks
+                found[nonce] = await transaction_at(self.eth, self.address, nonce, last)
+        return {nonce: tx_hash for nonce, tx_hash in found.items() if tx_hash is not None}
 
     async def _fill_gaps(self, view: ChainView) -> None:
         for nonce in rules.gaps(self._rows.values(), view):

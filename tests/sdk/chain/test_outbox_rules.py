@@ -44,10 +44,10 @@ def receipt(number: int, block: int = 10, *, block_hash: int | None = None, is_o
 
 
 def view(
-    head: int, latest: int, *receipts: TxReceipt, pending: int | None = None, settled: int | None = None
+    head: int, latest: int, *receipts: TxReceipt, pending: int | None = None, taken: dict[int, Bytes32] | None = None
 ) -> ChainView:
     return ChainView(
-        head, latest, latest if pending is None else pending, {item.tx_hash: item for item in receipts}, settled
+        head, latest, latest if pending is None else pending, {item.tx_hash: item for item in receipts}, taken or {}
     )
 
 
@@ -87,25 +87,27 @@ def test_final_row_below_the_latest_nonce_stays() -> None:
     assert rules.reconcile([row(4, TxState.FINAL)], view(50, 5), FINALITY) == []
 
 
-def test_O09_passed_nonce_waits_until_it_is_settled() -> None:
-    waiting = row(3)
-    assert rules.needs_settled([waiting], view(20, 4))
-    assert rules.reconcile([waiting], view(20, 4), FINALITY) == []
-    assert rules.reconcile([waiting], view(20, 4, settled=3), FINALITY) == []
+def test_O09_passed_nonce_without_a_known_taker_is_never_signed_again() -> None:
+    assert rules.passed([row(3)], view(20, 4)) == [3]
+    assert rules.reconcile([row(3)], view(20, 4), FINALITY) == []
 
 
-def test_O06_nonce_used_by_another_sender_gives_the_intent_a_new_one() -> None:
-    [changed] = rules.reconcile([row(3)], view(20, 4, settled=4), FINALITY)
+def test_O09_passed_nonce_taken_by_our_own_transaction_waits_for_its_receipt() -> None:
+    assert rules.reconcile([row(3)], view(20, 4, taken={3: hash_of(3)}), FINALITY) == []
+
+
+def test_O06_nonce_taken_by_another_program_gives_the_intent_a_new_one() -> None:
+    [changed] = rules.reconcile([row(3)], view(20, 4, taken={3: hash_of(99)}), FINALITY)
     assert (changed.state, changed.nonce, changed.hashes, changed.raw) == (TxState.INTENT, None, (), b"")
 
 
-def test_O09_passed_nonce_with_a_receipt_is_never_signed_again() -> None:
-    [changed] = rules.reconcile([row(3)], view(20, 4, receipt(3), settled=4), FINALITY)
+def test_O09_passed_nonce_with_a_receipt_is_mined() -> None:
+    [changed] = rules.reconcile([row(3)], view(20, 4, receipt(3), taken={3: hash_of(99)}), FINALITY)
     assert changed.state is TxState.FINAL
 
 
 def test_intents_are_left_alone() -> None:
-    assert rules.reconcile([row(None, TxState.INTENT)], view(20, 4, settled=4), FINALITY) == []
+    assert rules.reconcile([row(None, TxState.INTENT)], view(20, 4, taken={3: hash_of(99)}), FINALITY) == []
 
 
 @pytest.mark.parametrize(
