@@ -54,6 +54,9 @@ class Gas:
     most: int
     refused: int
 
+    def as_dict(self) -> dict[str, int]:
+        return {"count": self.count, "min": self.least, "mean": self.mean, "max": self.most, "refused": self.refused}
+
 
 def money(history: History, renter: Address) -> Money:
     """All that `renter` deposited, and where it went."""

@@ -60,7 +60,7 @@ class Report:
             "slices": [
                 {**asdict(row), "earned": str(row.earned), "refunded": str(row.refunded)} for row in self.slices
             ],
-            "gas": {name: asdict(row) for name, row in self.gas.items()},
+            "gas": {name: row.as_dict() for name, row in self.gas.items()},
             "best_accuracy": run.best_accuracy,
             "launcher": run.launcher,
             "device_kinds": list(self.device_kinds),

@@ -64,7 +64,7 @@ def money_table(report: Report, symbol: str, decimals: int) -> Table:
 
 
 def gas_table(report: Report) -> Table:
-    table = _table("Gas, from every block", "operation", "count", "least", "mean", "most")
+    table = _table("Gas, from every block", "operation", "count", "min", "mean", "max")
     for name, row in report.gas.items():
         refused = f" ({row.refused} refused)" if row.refused else ""
         table.add_row(name + refused, str(row.count), f"{row.least:,}", f"{row.mean:,}", f"{row.most:,}")

@@ -39,7 +39,7 @@ def test_sound_report_has_every_promised_key() -> None:
     } <= data.keys()  # fmt: skip
     amounts = [data[name] for name in ("deposited", "paid", "fees", "burnt", "refunded")]
     assert amounts == ["1000", "97", "2", "1", "900"]
-    assert data["gas"]["Controller.openLease"] == {"count": 3, "least": 10, "mean": 20, "most": 30, "refused": 1}
+    assert data["gas"]["Controller.openLease"] == {"count": 3, "min": 10, "mean": 20, "max": 30, "refused": 1}
     assert data["wall_seconds"] == 61.3
 
 
