@@ -146,8 +146,7 @@ class Agent:
         core = self.core
         before = set(core.books.desk.jobs)
         self.jobs.sweep(core.clock.monotonic())
-        for job in before - set(core.books.desk.jobs):
-            self.settlement.forget_job(job)
+        self.settlement.forget_jobs(before - set(core.books.desk.jobs))
         sweep(core, self.market)
         self.spawn(self._sweep_blocks(), "sweep blocks")
 
@@ -232,6 +231,6 @@ async def _logged(coroutine: object, name: str) -> None:
     try:
         await coroutine  # type: ignore[misc]
     except JournalFailedError:
-        raise
+        return  # the writer's own loop ends the node
     except Exception as error:  # noqa: BLE001 - it is tried again at the next turn
         log.warning("%s failed: %s", name, error)

@@ -48,6 +48,7 @@ class Postings:
     pending: list[Pending] = field(default_factory=list)
     by_root: dict[Bytes32, Posting] = field(default_factory=dict)
     place: dict[tuple[Bytes32, int], tuple[Posting, int]] = field(default_factory=dict)
+    jobs: dict[Bytes32, set[Bytes32]] = field(default_factory=dict)
     number: int = 0
 
 
@@ -86,10 +87,10 @@ class Settlement:
             taken = self.postings.pending[: self._core.config.batch_receipts]
             digest = await self._store(wire.write([item.signed for item in taken], list[SignedReceipt]))
             del self.postings.pending[: len(taken)]
-            self._since = self._core.clock.monotonic()
             posting = self._posting(taken, bytes32(digest))
         finally:
             self._is_posting = False
+            self._since = self._core.clock.monotonic()
         self._core.durable.batch.put("batch", f"{posting.number:010}", wire.write(posting))
         self._core.durable.touch()
         self._core.counters["batches"] += 1
@@ -141,14 +142,16 @@ class Settlement:
             if posting.stage < Stage.ATTESTED:
                 self._send(PostReceipts(posting.root, posting.count, posting.data_hash))
 
-    def forget_job(self, job: Bytes32) -> None:
+    def forget_jobs(self, gone: set[Bytes32]) -> None:
         """Drops batches of which no job is left."""
-        for root, posting in list(self.postings.by_root.items()):
-            if all(ref[0] == job or ref[0] not in self._core.books.desk.jobs for ref in posting.refs):
-                del self.postings.by_root[root]
+        for root, jobs in list(self.postings.jobs.items()):
+            jobs.difference_update(gone)
+            if not jobs:
+                posting = self.postings.by_root.pop(root)
+                del self.postings.jobs[root]
                 self._core.durable.batch.delete("batch", f"{posting.number:010}")
-                for ref in posting.refs:
-                    self.postings.place.pop((ref[0], ref[2]), None)
+                for job, _, cursor in posting.refs:
+                    self.postings.place.pop((job, cursor), None)
 
     def _posting(self, taken: list[Pending], data_hash: Bytes32) -> Posting:
         leaves = [receipt_leaf(item.signed) for item in taken]
@@ -160,6 +163,7 @@ class Settlement:
 
     def _index(self, posting: Posting) -> None:
         self.postings.by_root[posting.root] = posting
+        self.postings.jobs[posting.root] = {job for job, _, _ in posting.refs}
         for index, (job, _, cursor) in enumerate(posting.refs):
             self.postings.place[job, cursor] = (posting, index)
 

@@ -448,6 +448,29 @@ async def node(start: NodeStarter) -> Node:
     return await start()
 
 
+class CapturingJournal(MemoryJournal):
+    """Keeps what a crash would leave after each commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images: list[Any] = []
+
+    def submit(self, batch: Any) -> Any:
+        done = super().submit(batch)
+        self.images.append(self.image())
+        return done
+
+
+def revived(node: Node, image: Any) -> Agent:
+    """An agent that read `image` back, without its loops."""
+    core = node.agent.core
+    agent = Agent(
+        core.config, core.facts, core.key, FakeChain(core.facts, 0), MemoryJournal(image), node.store, SystemClock()
+    )
+    agent.start()
+    return agent
+
+
 async def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not condition():

@@ -35,6 +35,48 @@ async def test_O02_node_killed_loses_no_acknowledged_task_or_request(kit, node, 
     assert {item["index"] for item in results} == set(range(30))
 
 
+async def test_O02_crash_after_any_commit_keeps_all_that_was_acknowledged_before(kit, start) -> None:
+    journal = kit.CapturingJournal()
+    node = await start(journal=journal)
+    api, job, acked = node.api(), kit.new_job(), []
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        for first in range(0, 12, 3):
+            assert (await api.submit(job, rented.lease, 3, first=first)).status_code == 202
+            acked.append((len(journal.images), first + 3))
+        results = await api.results(job)
+        acked_results = len(journal.images)
+        await kit.wait_for(lambda: node.agent.core.books.desk.jobs[job].final >= 0 and not worker.unacked)
+    for at, image in enumerate(journal.images, start=1):
+        agent = kit.revived(node, image)
+        view = agent.core.books.desk.jobs[job].view() if job in agent.core.books.desk.jobs else None
+        promised = max([count for commit, count in acked if commit <= at], default=0)
+        assert promised == 0 or view.tasks >= promised
+        assert view is None or view.tasks == view.queued + view.running + view.succeeded
+        assert at < acked_results or [item["cursor"] for item in results] == [c for c, _ in agent.jobs.lines(job, 0)]
+        await agent.market.aclose()
+
+
+async def test_jobs_kept_long_enough_are_forgotten_with_their_batches(kit, start) -> None:
+    node = await start(job_retention_s=0)
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 3)
+        await api.results(job)
+        node.agent._sweep()
+        assert job in node.agent.core.books.desk.jobs
+        await kit.wait_for(lambda: node.agent.core.books.desk.jobs[job].attested == 3)
+        node.chain.mine(3)
+        await kit.wait_for(lambda: node.agent.core.books.desk.jobs[job].final == 3)
+        node.agent._sweep()
+        await node.agent.core.durable.settled()
+    assert (await api.get(f"/v1/jobs/{job}")).status_code == 404
+    assert [node.journal.count(table) for table in ("job", "submit", "sent", "result", "batch")] == [0] * 5
+    assert node.agent.settlement.postings.place == {}
+
+
 async def test_O02_acceptance_leaves_only_behind_the_commit(kit, start) -> None:
     journal = kit.MemoryJournal()
     node = await start(journal=journal)
