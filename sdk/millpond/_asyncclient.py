@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from millpond._asyncleases import AsyncLease, AsyncLeases, close_quietly
+from millpond._asyncleases import AsyncLease, AsyncLeases, OnLog, close_quietly
 from millpond._blocks import NodeBlocks
 from millpond._nodeapi import Identity, NodeApi
 from millpond._orders import Order, build_request, choose_price
 from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, Withdrawal
 from millpond._sessions import Session, SessionStore, new_session_key
 from millpond._settlement import Settlement
-from millpond.errors import LeaseWaitError, NodeUnreachableError, RequestRefusedError, SettingsError
+from millpond.errors import (
+    LeaseWaitError,
+    LogMissingError,
+    MillpondError,
+    NodeUnreachableError,
+    RequestRefusedError,
+    SettingsError,
+)
 from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.messages import (
     LeaseView,
@@ -27,18 +36,25 @@ from millpond.protocol.messages import (
     RequestState,
     RequestView,
     SignedRequest,
+    TaskResult,
     Why,
 )
 from millpond.protocol.signing import Domain, address_of, sign
 from millpond.protocol.units import format_amount
 from millpond.settings import Network, home_folder, load_network
 from millpond.storage.cid import parse_cid
+from millpond.storage.errors import BlockNotFoundError
 from millpond.storage.files import add_bytes, add_directory, add_file, export_directory, export_file, read_bytes
 from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 from millpond.wallet import load_wallet
 
 OPEN_TIMEOUT_S = 120.0
 LONG_POLL_S = 20
+VOID_WAIT_S = 5
+LOG_TIMEOUT_S = 10.0
+LOG_POLL_S = 0.2
+
+log = logging.getLogger(__name__)
 
 
 class AsyncClient:
@@ -55,15 +71,21 @@ class AsyncClient:
 
     @classmethod
     async def connect(
-        cls, *, network: Network | None = None, wallet: str | None = None, home: Path | None = None
+        cls,
+        *,
+        network: Network | None = None,
+        wallet: str | None = None,
+        home: Path | None = None,
+        password: str | None = None,
     ) -> Self:
         """Connects as the named wallet (default: MILLPOND_WALLET, or the development wallet on chain 31337).
 
+        `password` opens the wallet's keystore; MILLPOND_WALLET_PASSWORD does where it is not given.
         Raises `SettingsError`, `WrongChainError`, `RpcUnreachableError`, `NodeUnreachableError`.
         """
         home = home or home_folder()
         network = network or load_network(home)
-        key = load_wallet(home, network, wallet)
+        key = load_wallet(home, network, wallet, password)
         chain = await RenterChain.connect(network, key, home)
         try:
             api = NodeApi(network.node_url or await chain.find_node())
@@ -118,15 +140,18 @@ class AsyncClient:
         """
         orders = await self.quote(vgpus, duration=duration, price=price)
         await self._check_funds(sum(order.most(self.pool) for order in orders))
-        placed = [await self.place(order, priority) for order in orders]
+        placed: list[tuple[SignedRequest, Session]] = []
         leases: list[AsyncLease] = []
         try:
+            for order in orders:
+                placed.append(await self._sign(order, priority))
+                await self.api.post_request(placed[-1][0])
             for request, session in placed:
                 leases.append(await self._wait_open(request, session))
             await asyncio.gather(*(lease.wait_ready() for lease in leases))
         except BaseException:
             await asyncio.gather(*(close_quietly(lease) for lease in leases))
-            await self._void([request for request, _ in placed[len(leases) :]])
+            await asyncio.gather(*(self._void(*item) for item in placed[len(leases) :]))
             raise
         return AsyncLeases(self, leases)
 
@@ -137,14 +162,17 @@ class AsyncClient:
 
     async def place(self, order: Order, priority: int = 0) -> tuple[SignedRequest, Session]:
         """Signs and sends one request. Its session key is durable before the node hears of it."""
+        signed, session = await self._sign(order, priority)
+        await self.api.post_request(signed)
+        return signed, session
+
+    async def _sign(self, order: Order, priority: int) -> tuple[SignedRequest, Session]:
         key, now = new_session_key(), int(time.time())
         request = build_request(order, self.pool, self.address, address_of(key), secrets.randbits(256), now)
         session = Session(request.struct_hash(), key)
         await asyncio.to_thread(self.sessions.save, session)
         signature = sign(request, Domain(self.pool.chain_id, self.pool.escrow), self._key)
-        signed = SignedRequest(request, signature, priority)
-        await self.api.post_request(signed)
-        return signed, session
+        return SignedRequest(request, signature, priority), session
 
     async def why(self, request: Bytes32) -> Why:
         return await self.api.why(request)
@@ -158,8 +186,13 @@ class AsyncClient:
         return AsyncLease(self, view, await asyncio.to_thread(self.sessions.load, view.request))
 
     async def close_lease(self, lease: Bytes32) -> Settlement:
-        """Closes a lease of this wallet, with its session's last voucher where this home has it."""
-        return await (await self.attach(lease)).close()
+        """Closes a lease of this wallet, with its session's last voucher where this home has its key."""
+        view = await self.api.lease(lease)
+        try:
+            session = await asyncio.to_thread(self.sessions.load, view.request)
+        except SettingsError:
+            session = None
+        return await AsyncLease(self, view, session).close()
 
     async def receipt(self, task: Bytes32, attempt: int = 1) -> ReceiptBundle:
         return await self.api.receipt(task, attempt)
@@ -178,6 +211,25 @@ class AsyncClient:
     async def fetch(self, cid: str) -> bytes:
         """The verified bytes of a file in the node's store."""
         return await read_bytes(self._blocks, parse_cid(cid))
+
+    async def logs(self, job: Bytes32, task: Bytes32, on_log: OnLog, *, follow: bool = False) -> None:
+        """Shows `on_log` what the node keeps of a task's output; with `follow` until the task ends."""
+        async with aclosing(self.api.logs(job, task, 0, follow=follow)) as chunks:
+            async for chunk in chunks:
+                on_log(chunk)
+
+    async def log(self, result: TaskResult) -> bytes:
+        """All a task wrote, both streams as they came. A log follows its receipt, so this waits for it; raises `LogMissingError`."""
+        cid = "" if result.signed is None else result.signed.log_cid
+        deadline = time.monotonic() + LOG_TIMEOUT_S
+        while cid:
+            try:
+                return await self.fetch(cid)
+            except BlockNotFoundError as error:
+                if time.monotonic() > deadline:
+                    raise LogMissingError(f"the log of task {result.task} did not reach the node", cid=cid) from error
+            await asyncio.sleep(LOG_POLL_S)
+        return b""
 
     async def fetch_path(self, cid: str, target: Path, *, is_folder: bool = True) -> None:
         """Writes a verified file or folder to `target`, which must not exist."""
@@ -210,10 +262,17 @@ class AsyncClient:
             view = await self.api.request(request, wait_s=max(1, int(min(left, LONG_POLL_S))))
         return AsyncLease(self, await self.api.lease(view.lease), session, signed)
 
-    async def _void(self, requests: Sequence[SignedRequest]) -> None:
-        """Cancels on chain what was signed but not opened, so that the node cannot open it later."""
-        for signed in requests:
-            await self.chain.cancel_request(signed.request.nonce)
+    async def _void(self, signed: SignedRequest, session: Session) -> None:
+        """Cancels on chain what was signed, so that the node cannot open it later; closes what it opened meanwhile."""
+        try:
+            if await self.chain.cancel_request(signed.request.nonce):
+                self.sessions.forget(session.request)
+                return
+            view = await self.api.request(session.request, wait_s=VOID_WAIT_S)
+            if view.lease is not None:
+                await close_quietly(AsyncLease(self, await self.api.lease(view.lease), session, signed))
+        except MillpondError as error:
+            log.warning("request %s may still become a lease: %s", session.request, error.message)
 
 
 async def _checked_pool(api: NodeApi, network: Network) -> PoolView:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,11 +17,12 @@ from millpond._settlement import Settlement
 from millpond._source import source_of
 from millpond.errors import MillpondError, NodeError, TaskError
 from millpond.protocol import values
-from millpond.protocol.ids import ZERO_BYTES32, Bytes32
+from millpond.protocol.ids import ZERO_BYTES32, Bytes32, task_id
 from millpond.protocol.messages import (
     INLINE_BYTES,
     LeaseState,
     LeaseView,
+    Log,
     SignedRequest,
     TaskResult,
     TaskSpec,
@@ -36,6 +38,11 @@ READY_TIMEOUT_S = 300.0
 VOUCHER_TIMEOUT_S = 10.0
 SETTLE_TIMEOUT_S = 60.0
 POLL_S = 0.5
+LOG_GRACE_S = 1.0
+OnLog = Callable[[Log], None]
+SERVED = (LeaseState.SERVING, LeaseState.UNPAID)
+UNPAID_TICKS = 2
+"""How long a worker serves without a voucher before it pauses, in ticks of the offer."""
 ENDED = (LeaseState.CLOSING, LeaseState.CLOSED)
 
 
@@ -49,7 +56,7 @@ class AsyncLease:
     """One vGPU. Made by `AsyncClient.rent`; paid in the background until closed."""
 
     def __init__(
-        self, client: AsyncClient, view: LeaseView, session: Session, order: SignedRequest | None = None
+        self, client: AsyncClient, view: LeaseView, session: Session | None, order: SignedRequest | None = None
     ) -> None:
         self._client = client
         self.view = view
@@ -77,7 +84,7 @@ class AsyncLease:
     async def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> Self:
         """Waits until the vGPU serves and starts to pay; raises `LeaseNotReadyError`."""
         deadline = time.monotonic() + timeout_s
-        while self.view.state not in (LeaseState.SERVING, LeaseState.UNPAID):
+        while self.view.state not in SERVED:
             if self.view.state in ENDED:
                 raise LeaseNotReadyError(
                     f"lease {self.id} ended before it was ready: {self.view.message or self.view.state}"
@@ -91,25 +98,34 @@ class AsyncLease:
 
     async def close(self, *, wait_settled: bool = True) -> Settlement:
         """Pays the last second, closes on chain and, by default, waits until the worker settled; returns the money's account."""
-        last = await self._payer.stop() if self._payer is not None else 0
-        self._payer = None
-        await self._wait_kept(last)
+        await self._wait_kept(await self._pay_up())
         await self._client.chain.close_lease(self.id)
         if wait_settled:
             await self._wait_settled()
         settlement = await self._client.chain.settlement(self.id)
         if settlement.is_settled:
-            self._client.sessions.forget(self._session.request)
+            self._client.sessions.forget(self.view.request)
         return settlement
 
     def _start_paying(self) -> None:
-        if self._payer is not None:
+        if self._payer is not None or self._session is None:
             return
         offer = self.view.offer.offer
         meter = Meter(self.view.ready_at, self.view.ends_at, offer.pricePerSecond)
         escrow = Domain(self._client.pool.chain_id, self._client.pool.escrow)
         self._payer = Payer(self._client.api, self.id, self._session, escrow, meter, offer.tick)
         self._payer.start()
+
+    async def _pay_up(self) -> int:
+        """The last voucher. Another process's lease is taken up first, and pays no more than its worker served without being paid."""
+        most = None
+        if self._payer is None and self.view.ready_at and self.view.state in SERVED:
+            offer = self.view.offer.offer
+            if self.view.state is LeaseState.UNPAID:
+                most = self.view.voucher + UNPAID_TICKS * offer.tick * offer.pricePerSecond
+            self._start_paying()
+        payer, self._payer = self._payer, None
+        return 0 if payer is None else await payer.stop(most)
 
     async def _wait_kept(self, cumulative: int) -> None:
         """Waits until the worker has the last voucher, so that its collection is complete."""
@@ -180,7 +196,7 @@ class AsyncLeases:
         is_raising: bool = True,
         on_result: OnResult | None = None,
         on_job: Any = None,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """Yields a value per element of `arguments`, see `Task.map`."""
         template = await self._template(task)
         specs = [await self._spec(template, args, {}) for args in arguments]
@@ -203,8 +219,12 @@ class AsyncLeases:
         env: dict[str, str] | None = None,
         time_limit_s: float = 3600.0,
         on_job: Any = None,
+        on_log: OnLog | None = None,
     ) -> TaskResult:
-        """Runs one command in its own container; `inputs` maps names under /in to CIDs. Returns its result, failed or not."""
+        """Runs one command in its own container; `inputs` maps names under /in to CIDs. Returns its result, failed or not.
+
+        `on_log` sees what the command writes as it comes, as far as the node keeps up; `AsyncClient.log` has all of it.
+        """
         job = self.job()
         if on_job is not None:
             on_job(job)
@@ -219,7 +239,20 @@ class AsyncLeases:
             max_attempts=1,
         )
         [future] = await job.submit([spec])
-        return await future
+        if on_log is None:
+            return await future
+        listener = asyncio.create_task(self._listen(job, on_log))
+        try:
+            result = await future
+            await asyncio.wait([listener], timeout=LOG_GRACE_S)
+        finally:
+            listener.cancel()
+        return result
+
+    async def _listen(self, job: Job, on_log: OnLog) -> None:
+        """Whatever breaks the stream, the whole log comes with the result."""
+        with suppress(NodeError):
+            await self._client.logs(job.id, task_id(job.id, 0), on_log, follow=True)
 
     async def value(self, result: TaskResult) -> Any:
         """The value of a result, fetched by CID when it did not travel inline; raises a `TaskError` kind."""

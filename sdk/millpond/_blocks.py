@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from millpond._nodeapi import NodeApi
+from millpond._together import together
 from millpond.errors import NodeRefusedError
 from millpond.storage.blocks import Block, check_block
 from millpond.storage.cid import Cid
@@ -47,9 +48,7 @@ class NodeBlocks:
             async with gate:
                 await self.put(block)
 
-        async with asyncio.TaskGroup() as group:
-            for block in blocks:
-                group.create_task(send(block))
+        await together(send(block) for block in blocks)
 
     async def aclose(self) -> None:
         """The API belongs to its client."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from millpond._nodeapi import NodeApi
-from millpond.errors import NodeUnreachableError
+from millpond._together import together
+from millpond.errors import NodeUnreachableError, TaskCancelledError
 from millpond.protocol.ids import Bytes32, job_id, task_id
 from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, JobView, Submit, TaskResult, TaskSpec
 
@@ -62,7 +63,7 @@ class Job:
             async with gate:
                 await self._api.submit(Submit(self.id, self._leases, batch))
 
-        await _all([send(batch) for batch in _batches(numbered)])
+        await together(send(batch) for batch in _batches(numbered))
         if self._reader is None or self._reader.done():
             self._reader = loop.create_task(self._read())
             self._reader.add_done_callback(self._reader_ended)
@@ -79,8 +80,11 @@ class Job:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
-        for future in self._waiting.values():
-            future.cancel()
+        for task, future in self._waiting.items():
+            if not future.done():
+                future.set_exception(TaskCancelledError("the leases were closed before the task ended", task=task))
+                future.exception()  # whoever does not wait any more need not be told
+        self._waiting.clear()
 
     def _number(self, spec: TaskSpec) -> TaskSpec:
         numbered = replace(spec, id=task_id(self.id, self._count), index=self._count)
@@ -135,13 +139,3 @@ def _batches(specs: Sequence[TaskSpec]) -> list[tuple[TaskSpec, ...]]:
         batches[-1].append(spec)
         size += cost
     return [tuple(batch) for batch in batches]
-
-
-async def _all(waits: Sequence[Awaitable[None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for wait in waits:
-            group.create_task(_as_coroutine(wait))
-
-
-async def _as_coroutine(wait: Awaitable[None]) -> None:
-    await wait

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from millpond._asyncleases import AsyncLease, AsyncLeases
 from millpond._outcomes import error_of
+from millpond._portal import call
 from millpond._progress import bar
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
@@ -17,6 +19,7 @@ from millpond.task import enter, leave
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
+    from millpond._asyncleases import OnLog
     from millpond._job import Job, OnResult
     from millpond.task import Task
 
@@ -47,11 +50,11 @@ class Lease:
         return self._async.view
 
     def refresh(self) -> LeaseView:
-        return self._portal.call(self._async.refresh)
+        return call(self._portal, self._async.refresh)
 
     def close(self, *, wait_settled: bool = True) -> Settlement:
         """See `AsyncLease.close`."""
-        return self._portal.call(lambda: self._async.close(wait_settled=wait_settled))
+        return call(self._portal, lambda: self._async.close(wait_settled=wait_settled))
 
     def __repr__(self) -> str:
         return f"Lease({self.id[:10]}…, share={self.share}, memory_mib={self.memory_mib}, {self.view.state})"
@@ -88,10 +91,10 @@ class LeaseSet:
 
     def close(self, *, wait_settled: bool = True) -> list[Settlement]:
         """Closes every lease and returns what each cost."""
-        return self._portal.call(lambda: self._async.close(wait_settled=wait_settled))
+        return call(self._portal, lambda: self._async.close(wait_settled=wait_settled))
 
     def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._portal.call(self._async.call, task, args, kwargs)
+        return call(self._portal, lambda: self._async.call(task, args, kwargs))
 
     def map(
         self,
@@ -114,11 +117,12 @@ class LeaseSet:
             source = self._async.map(
                 task, listed, is_ordered=is_ordered, is_raising=is_raising, on_result=arrived, on_job=self._keep_job
             )
-            while True:
-                try:
-                    yield self._portal.call(source.__anext__)
-                except StopAsyncIteration:
-                    return
+            try:
+                while (found := call(self._portal, lambda: _next(source))) is not None:
+                    yield found[0]
+            finally:
+                with suppress(RuntimeError):  # the client, and its loop, may be gone before an abandoned iterator is
+                    call(self._portal, source.aclose)
 
     def command(
         self,
@@ -128,12 +132,20 @@ class LeaseSet:
         inputs: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
         time_limit_s: float = 3600.0,
+        on_log: OnLog | None = None,
     ) -> TaskResult:
         """Runs one command in a container of its own, see `AsyncLeases.command`."""
-        return self._portal.call(
+        return call(
+            self._portal,
             lambda: self._async.command(
-                command, image=image, inputs=inputs, env=env, time_limit_s=time_limit_s, on_job=self._keep_job
-            )
+                command,
+                image=image,
+                inputs=inputs,
+                env=env,
+                time_limit_s=time_limit_s,
+                on_job=self._keep_job,
+                on_log=on_log,
+            ),
         )
 
     def raise_for(self, result: TaskResult) -> None:
@@ -144,7 +156,14 @@ class LeaseSet:
 
     def last_job(self) -> JobView | None:
         """Counts of the job that `map` or `command` started last."""
-        return None if self._last_job is None else self._portal.call(self._last_job.view)
+        return None if self._last_job is None else call(self._portal, self._last_job.view)
 
     def _keep_job(self, job: Job) -> None:
         self._last_job = job
+
+
+async def _next(source: AsyncGenerator[Any, None]) -> tuple[Any] | None:
+    try:
+        return (await anext(source),)
+    except StopAsyncIteration:
+        return None

@@ -66,7 +66,10 @@ class NodeApi:
     def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self._identity: Identity | None = None
-        self._http = httpx.AsyncClient(base_url=self.url, timeout=TIMEOUT_S, transport=transport, trust_env=False)
+        has_tls = not self.url.startswith("http://")  # without TLS, loading the certificates would only cost time
+        self._http = httpx.AsyncClient(
+            base_url=self.url, timeout=TIMEOUT_S, transport=transport, trust_env=False, verify=has_tls
+        )
 
     async def aclose(self) -> None:
         await self._http.aclose()

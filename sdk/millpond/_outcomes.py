@@ -22,6 +22,11 @@ _ERRORS: dict[int, type[TaskError]] = {
     AttemptStatus.OUT_OF_MEMORY: TaskOutOfMemoryError,
     AttemptStatus.CANCELLED: TaskCancelledError,
 }
+_REMEDIES = {
+    "ImageMissingError": "Check the image's name, and that the worker can pull it; without `image` the pool's own is used.",
+    "CommandStartError": "Check that the image has the command, or give its full path.",
+    "ProcessEnded": "Read what the command printed above.",
+}
 
 
 def value_of(encoded: bytes | None) -> Any:
@@ -41,4 +46,14 @@ def error_of(result: TaskResult) -> TaskError | None:
     said = f"{failure.type}: {failure.message}" if failure else "the task did not end"
     trace = failure.traceback if failure else ""
     message = f"task {result.index}: {said}" + (f"\n\nremote traceback:\n{trace}" if trace else "")
-    return kind(message, task=result.task, index=result.index, type=failure.type if failure else "", traceback=trace)
+    name = failure.type if failure else ""
+    return kind(
+        message, remedy=_remedy(kind, name, trace), task=result.task, index=result.index, type=name, traceback=trace
+    )
+
+
+def _remedy(kind: type[TaskError], name: str, trace: str) -> str | None:
+    """Of a failure without a traceback: no Python of the renter's ran."""
+    if kind is not TaskFailedError or trace:
+        return None
+    return _REMEDIES.get(name, "Read the message above and what the task printed.")

@@ -30,13 +30,13 @@ class Payer:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"pay {self._lease[:10]}")
 
-    async def stop(self) -> int:
-        """Stops, and sends the voucher of the last second served; returns its amount."""
+    async def stop(self, most: int | None = None) -> int:
+        """Stops, and sends the voucher of the last second served, up to `most` base units; returns its amount."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        await self._pay(least=1)
+        await self._pay(least=1, most=most)
         return self.cumulative
 
     async def _run(self) -> None:
@@ -47,9 +47,10 @@ class Payer:
             except MillpondError as error:
                 log.warning("voucher for %s not delivered: %s", self._lease[:10], error.message)
 
-    async def _pay(self, least: int = 0) -> None:
+    async def _pay(self, least: int = 0, most: int | None = None) -> None:
         """`least` 1: a lease that served nothing still says so, which gives the opening deposit back."""
-        due = max(self._meter.earned(int(time.time())), least)
+        earned = self._meter.earned(int(time.time()))
+        due = max(earned if most is None else min(earned, most), least)
         if due <= self.cumulative and self.cumulative:
             return
         if due == 0:

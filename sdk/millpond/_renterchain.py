@@ -23,6 +23,7 @@ from millpond.protocol import vouchers
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import ZERO_ADDRESS, Address, Bytes32, bytes32
 from millpond.protocol.messages import PoolView
+from millpond.protocol.units import format_amount
 from millpond.settings import Network
 
 NODE_SERVICE = bytes32(keccak256(b"millpond.node"))
@@ -144,8 +145,10 @@ class RenterChain:
         """Approves what is missing and deposits; raises `InsufficientWalletError`, `EscrowTokenNotListedError`, ..."""
         balance = await self._token.balance_of(self.address)
         if balance < amount:
+            decimals, symbol = await self._token.decimals(), await self._token.symbol()
             raise InsufficientWalletError(
-                f"the wallet {self.address} holds {balance} base units, {amount} are needed",
+                f"the wallet {self.address} holds {format_amount(balance, decimals, decimals)} {symbol}, "
+                f"{format_amount(amount, decimals, decimals)} are needed",
                 remedy="Send tokens to the wallet first, or fund less.",
                 balance=balance,
                 needed=amount,
@@ -185,9 +188,15 @@ class RenterChain:
             if error.code != "ControllerLeaseNotOpenError":
                 raise
 
-    async def cancel_request(self, nonce: int) -> None:
-        if not await self._escrow.is_nonce_used(self.address, nonce):
+    async def cancel_request(self, nonce: int) -> bool:
+        """False where the request has become a lease, or was cancelled already."""
+        try:
+            if await self._escrow.is_nonce_used(self.address, nonce):
+                return False
             await self._send(self._escrow.cancel_request(nonce))
+        except ContractRevertError:
+            return False
+        return True
 
     async def is_settled(self, lease: Bytes32) -> bool:
         return (await self._account(lease)).isSettled

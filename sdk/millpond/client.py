@@ -11,11 +11,13 @@ from typing import Any, Self, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from millpond._asyncclient import AsyncClient
+from millpond._asyncleases import OnLog
 from millpond._leaseset import LeaseSet
+from millpond._portal import call
 from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
-from millpond.protocol.messages import LeaseView, OfferView, PoolView, ReceiptBundle, Why
+from millpond.protocol.messages import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, TaskResult, Why
 from millpond.settings import Network
 from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 
@@ -28,11 +30,20 @@ class Client:
     Takes what `AsyncClient.connect` takes and raises the same errors. Amounts are token base units, times seconds.
     """
 
-    def __init__(self, *, network: Network | None = None, wallet: str | None = None, home: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        network: Network | None = None,
+        wallet: str | None = None,
+        home: Path | None = None,
+        password: str | None = None,
+    ) -> None:
         self._stack = ExitStack()
         self._portal: BlockingPortal = self._stack.enter_context(start_blocking_portal())
         try:
-            self._async = self._call(lambda: AsyncClient.connect(network=network, wallet=wallet, home=home))
+            self._async = self._call(
+                lambda: AsyncClient.connect(network=network, wallet=wallet, home=home, password=password)
+            )
         except BaseException:
             self._stack.close()
             raise
@@ -111,6 +122,18 @@ class Client:
         """See `AsyncClient.store_path`."""
         return self._call(lambda: self._async.store_path(path))
 
+    def log(self, result: TaskResult) -> bytes:
+        """See `AsyncClient.log`."""
+        return self._call(lambda: self._async.log(result))
+
+    def logs(self, job: Bytes32, task: Bytes32, on_log: OnLog, *, follow: bool = False) -> None:
+        """Shows `on_log` what the node keeps of a task's output; with `follow` until the task ends."""
+        self._call(lambda: self._async.logs(job, task, on_log, follow=follow))
+
+    def job(self, job: Bytes32) -> JobView:
+        """Counts of a job of this wallet."""
+        return self._call(lambda: self._async.api.job(job))
+
     def fetch(self, cid: str) -> bytes:
         """See `AsyncClient.fetch`."""
         return self._call(lambda: self._async.fetch(cid))
@@ -120,5 +143,4 @@ class Client:
         self._call(lambda: self._async.fetch_path(cid, target, is_folder=is_folder))
 
     def _call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        value: T = self._portal.call(make)
-        return value
+        return call(self._portal, make)

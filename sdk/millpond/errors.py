@@ -8,6 +8,7 @@ MillpondError
 │   └── SettingsError          no pool, chain or wallet to talk to
 ├── NodeError
 │   ├── NodeUnreachableError   the node does not answer
+│   ├── LogMissingError        what a task printed did not reach the node
 │   ├── NodeRefusedError       the node answered with an error of its own
 │   ├── RequestRefusedError    the request will never become a lease
 │   └── LeaseWaitError         the request did not become a lease in time
@@ -28,6 +29,7 @@ __all__ = [
     "ConfigError",
     "InputError",
     "LeaseWaitError",
+    "LogMissingError",
     "MillpondError",
     "NodeError",
     "NodeRefusedError",
@@ -68,6 +70,10 @@ class NodeUnreachableError(NodeError):
     )
 
 
+class LogMissingError(NodeError):
+    remedy_text = "The node keeps the last of it for a while: `millpond logs JOB`."
+
+
 class NodeRefusedError(NodeError):
     remedy_text = "Read the node's message; nothing was changed."
 
@@ -85,7 +91,7 @@ class TaskFailedError(TaskError):
 
 
 class TaskTimedOutError(TaskError):
-    remedy_text = "Give the task a longer `time_limit_s`, or less to do."
+    remedy_text = "Give it longer (`time_limit_s`, or `--time-limit` of `millpond run`), or less to do."
 
 
 class TaskOutOfMemoryError(TaskError):

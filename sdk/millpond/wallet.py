@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from millpond.errors import SettingsError
@@ -21,10 +20,8 @@ def list_wallets(home: Path) -> list[str]:
     return sorted(path.stem for path in (home / "wallets").glob("*.json"))
 
 
-def load_wallet(
-    home: Path, network: Network, name: str | None = None, ask: Callable[[str], str] | None = None
-) -> bytes:
-    """The private key of wallet `name` (default MILLPOND_WALLET). `ask` prompts for a password where MILLPOND_WALLET_PASSWORD is unset.
+def load_wallet(home: Path, network: Network, name: str | None = None, password: str | None = None) -> bytes:
+    """The private key of wallet `name` (default MILLPOND_WALLET), opened by `password` (default MILLPOND_WALLET_PASSWORD).
 
     Without a name the development chain has its own wallet; any other chain raises `SettingsError`.
     """
@@ -42,15 +39,13 @@ def load_wallet(
     path = wallet_path(home, name)
     if not path.exists():
         raise SettingsError(f"there is no wallet {name!r} at {path}", remedy="List them with `millpond wallet ls`.")
-    wallet = load_key(path, _password(name, ask))
+    wallet = load_key(path, _password(name, password))
     wallet.check_chain(network.chain_id)
     return wallet.key
 
 
-def _password(name: str, ask: Callable[[str], str] | None) -> str:
-    given = os.environ.get(PASSWORD_ENV)
-    if given is not None:
-        return given
-    if ask is None:
+def _password(name: str, password: str | None) -> str:
+    given = os.environ.get(PASSWORD_ENV) if password is None else password
+    if given is None:
         raise SettingsError(f"the wallet {name!r} needs a password", remedy=f"Set {PASSWORD_ENV}.")
-    return ask(f"Password of wallet {name}")
+    return given

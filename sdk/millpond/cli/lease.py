@@ -6,10 +6,13 @@ import time
 
 import click
 
+from millpond.cli._connect import connect
 from millpond.cli._show import json_option, show_json, table, wallet_option
-from millpond.client import Client
 from millpond.protocol.ids import bytes32
+from millpond.protocol.messages import LeaseState
 from millpond.protocol.units import format_amount
+
+ENDED = (LeaseState.CLOSING, LeaseState.CLOSED)
 
 
 @click.group("lease")
@@ -23,9 +26,9 @@ def lease_command() -> None:
 @json_option
 def lease_ls(show_all: bool, wallet: str | None, as_json: bool) -> None:
     """List the wallet's leases."""
-    with Client(wallet=wallet) as client:
+    with connect(wallet) as client:
         pool = client.pool
-        views = [view for view in client.leases() if show_all or view.state != "closed"]
+        views = [view for view in client.leases() if show_all or view.state != LeaseState.CLOSED]
     if as_json:
         show_json(views)
         return
@@ -35,14 +38,14 @@ def lease_ls(show_all: bool, wallet: str | None, as_json: bool) -> None:
     now, rows = int(time.time()), []
     for view in views:
         offer = view.offer.offer
-        left = max(0, view.ends_at - now) if view.ends_at else 0
+        left = f"{max(0, view.ends_at - now)} s" if view.ends_at and view.state not in ENDED else ""
         rows.append(
             (
                 view.lease,
                 view.state,
                 offer.share,
                 offer.memoryMiB,
-                f"{left} s",
+                left,
                 format_amount(view.voucher, pool.token_decimals),
                 view.message,
             )
@@ -56,9 +59,10 @@ def lease_ls(show_all: bool, wallet: str | None, as_json: bool) -> None:
 @json_option
 def lease_close(lease: str, wallet: str | None, as_json: bool) -> None:
     """Pay the last second of LEASE, close it, and wait for its settlement."""
-    with Client(wallet=wallet) as client:
+    wanted = bytes32(lease)
+    with connect(wallet) as client:
         pool = client.pool
-        settlement = client.close_lease(bytes32(lease))
+        settlement = client.close_lease(wanted)
     if as_json:
         show_json(settlement)
         return

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import Sequence
 
 import click
 
-from millpond.cli._show import wallet_option
-from millpond.protocol.ids import Bytes32, bytes32
+from millpond.cli._connect import connect
+from millpond.cli._show import json_option, plain, show_json, wallet_option
+from millpond.protocol.ids import Bytes32, bytes32, task_id
+from millpond.protocol.messages import Log
 
 
 @click.command("logs")
 @click.argument("job")
-@click.option("--task", metavar="ID", help="Only this task's.")
-@click.option("--follow", "-f", is_flag=True, help="Wait for more.")
+@click.option("--task", metavar="ID|NUMBER", help="Only this task's; by its id or its number in the job, from 0.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more, until the tasks end.")
 @wallet_option
-def logs_command(job: str, task: str | None, follow: bool, wallet: str | None) -> None:
+@json_option
+def logs_command(job: str, task: str | None, follow: bool, wallet: str | None, as_json: bool) -> None:
     """Print what the tasks of JOB printed, as far as the node still keeps it."""
-    asyncio.run(print_logs(bytes32(job), None if task is None else bytes32(task), wallet, follow=follow))
+    wanted, chosen = bytes32(job), None if task is None else _task(bytes32(job), task)
+    shown: list[Log] = []
+    show = shown.append if as_json else Printer()
+    with connect(wallet) as client:
+        count = client.job(wanted).tasks
+        tasks: Sequence[Bytes32] = [task_id(wanted, i) for i in range(count)] if chosen is None else [chosen]
+        for i, item in enumerate(tasks):
+            if len(tasks) > 1 and not as_json:
+                click.echo(f"--- task {i}", err=True)
+            client.logs(wanted, item, show, follow=follow)
+    if as_json:
+        show_json([{**plain(item), "data": item.data.decode(errors="replace")} for item in shown])
 
 
-async def print_logs(job: Bytes32, task: Bytes32 | None, wallet: str | None, *, follow: bool) -> None:
-    from millpond._asyncclient import AsyncClient
+def _task(job: Bytes32, text: str) -> Bytes32:
+    return task_id(job, int(text)) if text.isdigit() else bytes32(text)
 
-    async with await AsyncClient.connect(wallet=wallet) as client:
-        expected: dict[tuple[str, int, str], int] = {}
-        async with aclosing(client.api.logs(job, task, 0, follow=follow)) as stream:
-            async for chunk in stream:
-                place = (chunk.task, chunk.attempt, chunk.stream)
-                gap = chunk.offset - expected.get(place, 0)
-                if gap > 0:
-                    click.echo(f"[{gap} bytes missing]", err=True)
-                expected[place] = chunk.offset + len(chunk.data)
-                out = sys.stderr.buffer if chunk.stream == "stderr" else sys.stdout.buffer
-                out.write(chunk.data)
-                out.flush()
+
+class Printer:
+    """Writes each chunk to its own stream, and says where bytes are missing."""
+
+    def __init__(self) -> None:
+        self._expected: Counter[tuple[str, int, str]] = Counter()
+
+    def __call__(self, chunk: Log) -> None:
+        place = (chunk.task, chunk.attempt, chunk.stream)
+        gap = chunk.offset - self._expected[place]
+        if gap > 0:
+            click.echo(f"[{gap} bytes missing]", err=True)
+        self._expected[place] = chunk.offset + len(chunk.data)
+        out = sys.stderr.buffer if chunk.stream == "stderr" else sys.stdout.buffer
+        out.write(chunk.data)
+        out.flush()

@@ -6,13 +6,18 @@ import time
 
 import click
 
+from millpond.cli._connect import connect
 from millpond.cli._show import json_option, show_json, wallet_option
-from millpond.client import Client
+from millpond.errors import InputError
 from millpond.protocol.units import format_amount, parse_amount
 
+MOST_DECIMALS = 36
 
-def connect(wallet: str | None) -> Client:
-    return Client(wallet=wallet)
+
+def check_amount(text: str) -> None:
+    """Refuses at once what is no amount of any token."""
+    if parse_amount(text, MOST_DECIMALS) == 0:
+        raise InputError("the amount is zero", remedy="Give an amount above zero, for example 20 or 0.5.")
 
 
 @click.command("balance")
@@ -43,6 +48,7 @@ def balance_command(wallet: str | None, as_json: bool) -> None:
 @json_option
 def fund_command(amount: str, wallet: str | None, as_json: bool) -> None:
     """Move AMOUNT tokens from the wallet into Escrow."""
+    check_amount(amount)
     with connect(wallet) as client:
         pool = client.pool
         funds = client.fund(parse_amount(amount, pool.token_decimals))
@@ -64,6 +70,8 @@ def withdraw_command(amount: str | None, target: str | None, wallet: str | None,
 
     Free money leaves 15 minutes after notice: the first call gives the notice, a later one pays. What a lease owes you is paid at once.
     """
+    if amount is not None:
+        check_amount(amount)
     with connect(wallet) as client:
         pool = client.pool
         base_units = None if amount is None else parse_amount(amount, pool.token_decimals)
@@ -77,7 +85,7 @@ def withdraw_command(amount: str | None, target: str | None, wallet: str | None,
     if outcome.noticed:
         left = max(0, outcome.ready_at - int(time.time()))
         click.echo(
-            f"noticed {format_amount(outcome.noticed, decimals)} {symbol}: run the same command again in {left // 60 + 1} min"
+            f"noticed {format_amount(outcome.noticed, decimals)} {symbol}: run the same command again in {(left + 59) // 60} min"
         )
     if not outcome.paid and not outcome.noticed:
         click.echo("nothing to withdraw")

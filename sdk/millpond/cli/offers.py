@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from millpond.cli._connect import connect
 from millpond.cli._show import json_option, show_json, table, wallet_option
-from millpond.client import Client
 from millpond.protocol.units import format_amount
 
 MODES = ("cpu", "timeslice", "mps", "mig", "remote", "whole")
@@ -16,7 +16,7 @@ MODES = ("cpu", "timeslice", "mps", "mig", "remote", "whole")
 @json_option
 def offers_command(wallet: str | None, as_json: bool) -> None:
     """List what can be rented now, cheapest first."""
-    with Client(wallet=wallet) as client:
+    with connect(wallet) as client:
         views, pool = client.offers(), client.pool
     views = sorted(views, key=lambda view: (view.signed.offer.pricePerSecond, view.hash))
     if as_json:

@@ -24,13 +24,15 @@ def receipt_command() -> None:
 @click.argument("task")
 @click.option("--attempt", default=1, show_default=True)
 @wallet_option
-def receipt_get(task: str, attempt: int, wallet: str | None) -> None:
+@json_option
+def receipt_get(task: str, attempt: int, wallet: str | None, as_json: bool) -> None:
     """Print all that a stranger needs to verify the receipt of TASK, as JSON."""
-    from millpond.client import Client
+    from millpond.cli._connect import connect
     from millpond.protocol import wire
 
-    with Client(wallet=wallet) as client:
-        bundle = client.receipt(bytes32(task), attempt)
+    wanted = bytes32(task)
+    with connect(wallet) as client:
+        bundle = client.receipt(wanted, attempt)
     click.echo(wire.write(bundle).decode())
 
 

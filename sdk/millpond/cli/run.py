@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from millpond.cli._connect import connect
+from millpond.cli._live import LivePrinter
 from millpond.cli._show import json_option, show_json, wallet_option
-from millpond.client import Client
-from millpond.errors import InputError
+from millpond.errors import InputError, LogMissingError
 from millpond.protocol.messages import TaskResult
 from millpond.protocol.units import format_amount, parse_duration, parse_price
 from millpond.vgpu import Vgpu
+
+if TYPE_CHECKING:
+    from millpond.client import Client
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True})
@@ -52,36 +60,57 @@ def run_command(
     """
     if out is not None and out.exists():
         raise InputError(f"{out} exists already", remedy="Give a folder that does not exist yet.")
-    pairs = dict(_pair(item, "--file") for item in files)
-    with Client(wallet=wallet) as client:
-        decimals = client.pool.token_decimals
-        seconds = parse_duration(duration)
+    vgpu, seconds, limit_s = Vgpu.parse(wanted), parse_duration(duration), parse_duration(time_limit)
+    paths, variables = _paths(files), dict(_pair(item, "--env") for item in env)
+    with connect(wallet) as client, _ending_with_terminate():
+        decimals, symbol = client.pool.token_decimals, client.pool.token_symbol
         highest = None if price is None else parse_price(price, decimals)
-        quote = client.quote(Vgpu.parse(wanted), duration=seconds, price=highest)
-        _confirm(client, quote, yes or as_json)
-        inputs = {name: client.store_path(Path(path)) for name, path in pairs.items()}
-        with client.rent(Vgpu.parse(wanted), duration=seconds, price=highest) as leases:
+        _confirm(client, client.quote(vgpu, duration=seconds, price=highest), yes or as_json)
+        inputs = {name: client.store_path(path) for name, path in paths.items()}
+        with client.rent(vgpu, duration=seconds, price=highest) as leases, LivePrinter() as printer:
+            click.echo(f"lease {next(iter(leases)).id}", err=True)
             result = leases.command(
                 command,
                 image=image,
                 inputs=inputs,
-                env=dict(_pair(item, "--env") for item in env),
-                time_limit_s=parse_duration(time_limit),
+                env=variables,
+                time_limit_s=limit_s,
+                on_log=None if as_json else printer.show,
             )
-            _print_log(client, result)
+            log = _log(client, result)
+            if not as_json:
+                printer.finish(log)
             if out is not None and result.signed is not None and result.signed.output_cid:
                 client.fetch_path(result.signed.output_cid, out)
         settlement = leases.settlements[0]
-        cost = settlement.paid + settlement.fee + settlement.burnt
-        symbol = client.pool.token_symbol
     if as_json:
-        show_json({"result": result, "settlement": settlement})
+        show_json({"result": result, "log": log.decode(errors="replace"), "settlement": settlement})
     else:
+        cost = settlement.paid + settlement.fee + settlement.burnt
+        click.echo(f"job   {result.job}\ntask  {result.task}", err=True)
         click.echo(
-            f"cost {format_amount(cost, decimals)} {symbol}, refunded {format_amount(settlement.refunded, decimals)}",
+            f"cost  {format_amount(cost, decimals)} {symbol}, refunded {format_amount(settlement.refunded, decimals)}",
             err=True,
         )
     leases.raise_for(result)
+
+
+@contextmanager
+def _ending_with_terminate() -> Iterator[None]:
+    """A polite kill closes the lease just as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _paths(files: Sequence[str]) -> dict[str, Path]:
+    paths = {name: Path(path) for name, path in (_pair(item, "--file") for item in files)}
+    for path in paths.values():
+        if not path.exists():
+            raise InputError(f"--file: {path} does not exist", remedy="Give a file or folder of this machine.")
+    return paths
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
@@ -99,8 +128,10 @@ def _confirm(client: Client, most: int, is_agreed: bool) -> None:
     click.confirm(f"This costs at most {text}. Go on?", abort=True, err=True)
 
 
-def _print_log(client: Client, result: TaskResult) -> None:
-    if result.signed is not None and result.signed.log_cid:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(client.fetch(result.signed.log_cid))
-        sys.stdout.buffer.flush()
+def _log(client: Client, result: TaskResult) -> bytes:
+    """A log that is lost does not make a task fail that succeeded."""
+    try:
+        return client.log(result)
+    except LogMissingError as error:
+        click.echo(f"warning: {error.message}", err=True)
+        return b""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from millpond.cli._connect import connect
 from millpond.cli._show import json_option, show_json, wallet_option
-from millpond.client import Client
 from millpond.protocol.ids import bytes32
 
 
@@ -15,8 +15,9 @@ from millpond.protocol.ids import bytes32
 @json_option
 def why_command(request: str, wallet: str | None, as_json: bool) -> None:
     """Tell why REQUEST waits: how many offers each filter removed, and what would help."""
-    with Client(wallet=wallet) as client:
-        why = client.why(bytes32(request))
+    wanted = bytes32(request)
+    with connect(wallet) as client:
+        why = client.why(wanted)
     if as_json:
         show_json(why)
         return

@@ -10,13 +10,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from millpond.protocol.errors import MillpondError
+from millpond.protocol.errors import NodeError
 
 STOP_SECONDS = 20.0
 TAIL_BYTES = 1500
 
 
-class ProcessEndedError(MillpondError):
+class ProcessEndedError(NodeError):
     remedy_text = "Read its log file; `millpond-worker doctor` and `millpond-node status` tell what a daemon misses."
 
 

@@ -1,0 +1,21 @@
+"""Several coroutines at once, whose first error comes out as itself and not inside a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Runs all; when one fails the others are cancelled and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in coroutines:
+                group.create_task(coroutine)
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
