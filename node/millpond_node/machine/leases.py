@@ -272,7 +272,8 @@ def _chain(record: LeaseRecord, event: ChainStep) -> list[Command]:
                 StopLane(record.lease, True),
             ]
         case CloseUndone() if record.closed_at and record.state is LeaseState.CLOSING:
-            record.closed_at, record.phase, record.is_close_sent = 0, LeasePhase.SEEN, False
+            record.closed_at, record.is_close_sent = 0, False
+            record.phase = LeasePhase.SEEN if record.opened_at else LeasePhase.HINT
             to = _to(record, LeaseState.CLOSING if record.ended else _live_state(record))
             return [*to, Occupy(record.lease), SendDesired(record.lease), *_lane(record)]
         case CloseFinal() if record.closed_at and record.state is not LeaseState.CLOSED:
@@ -352,6 +353,8 @@ def _passed(record: LeaseRecord, now: int) -> list[Command]:
 
 
 def _live_state(record: LeaseRecord) -> LeaseState:
+    if not record.opened_at:
+        return LeaseState.OPENING
     return LeaseState.SERVING if record.ready_at else LeaseState.OPEN
 
 

@@ -152,6 +152,14 @@ def test_close_undone_takes_the_slice_again_and_serves() -> None:
     assert record.state is LeaseState.SERVING
 
 
+def test_close_undone_of_a_lease_never_seen_is_opening_again() -> None:
+    state, record = planned()
+    leases.handle(state, WorkerReady(LEASE, 105), 105)
+    leases.handle(state, CloseSeen(LEASE, 200), 200)
+    leases.handle(state, CloseUndone(LEASE), 201)
+    assert (record.state, record.phase) == (LeaseState.OPENING, LeasePhase.HINT)
+
+
 def test_expired_lease_that_nobody_closes_is_closed_by_the_node_once() -> None:
     state, _ = serving()
     assert leases.handle(state, LeasePassed(LEASE), 750) == []
