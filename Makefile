@@ -92,6 +92,7 @@ contracts: setup artefacts
 
 artefacts: setup-lint
 	.venv/bin/python scripts/export_artefacts.py
+	.venv/bin/python scripts/generate_bindings.py
 
 gas: setup-lint
 	FOUNDRY_PROFILE=default forge test --match-contract Gas

@@ -13,5 +13,6 @@ part forge-fmt forge fmt --check
 part forge-lint forge lint contracts --deny warnings
 part eip712 .venv/bin/python scripts/generate_eip712.py --check
 part attacks .venv/bin/python scripts/list_attacks.py --check
+part bindings .venv/bin/python scripts/generate_bindings.py --check
 part artefacts .venv/bin/python scripts/export_artefacts.py --check
 parts_end lint

@@ -23,6 +23,7 @@ REMEDIES: dict[str, str] = {
     "ControllerBadOfferSignature": "Sign the offer with the provider's present operator key, for this chain and this pool.",
     "ControllerDemandAnswered": "A newer voucher was posted: go on serving, or give notice.",
     "ControllerDemandRunning": _WAIT,
+    "ControllerDeviceClash": "Another device of this pool shares the first half of its id: register the device under another label.",
     "ControllerDeviceNotHere": "Let the device join this pool first, or name the pool it is in.",
     "ControllerDurationOutside": _PARAM,
     "ControllerHostBelow": _MATCH,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+import rlp
 from coincurve import PrivateKey
 
 from millpond.protocol.hashing import keccak256, to_checksum_address
 from millpond.protocol.ids import Address, Bytes32
 
-Item = bytes | Sequence["Item"]
+Item = bytes | list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class Transaction:
 
     def sign(self, key: bytes) -> bytes:
         """The raw signed transaction, as `eth_sendRawTransaction` takes it."""
-        digest = keccak256(b"\x02" + rlp(self._fields()))
+        digest = keccak256(b"\x02" + rlp.encode(self._fields()))
         signature = PrivateKey(key).sign_recoverable(digest, hasher=None)
         r, s, parity = signature[:32], signature[32:64], signature[64]
-        return b"\x02" + rlp([*self._fields(), _integer(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
+        signed: bytes = rlp.encode([*self._fields(), _integer(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
+        return b"\x02" + signed
 
 
 def transaction_hash(raw: bytes) -> Bytes32:
@@ -55,23 +56,6 @@ def create2_address(deployer: Address, salt: bytes, init_code: bytes) -> Address
     """`keccak256(0xff || deployer || salt || keccak256(initCode))[12:]` (EIP-1014)."""
     digest = keccak256(b"\xff" + bytes.fromhex(deployer[2:]) + salt + keccak256(init_code))
     return Address(to_checksum_address("0x" + digest[12:].hex()))
-
-
-def rlp(item: Item) -> bytes:
-    """Recursive length prefix encoding (Yellow Paper, appendix B)."""
-    if isinstance(item, bytes):
-        if len(item) == 1 and item[0] < 0x80:
-            return item
-        return _length(len(item), 0x80) + item
-    body = b"".join(rlp(part) for part in item)
-    return _length(len(body), 0xC0) + body
-
-
-def _length(length: int, offset: int) -> bytes:
-    if length < 56:
-        return bytes([offset + length])
-    size = _integer(length)
-    return bytes([offset + 55 + len(size)]) + size
 
 
 def _integer(value: int) -> bytes:

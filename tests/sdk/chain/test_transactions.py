@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.chain.keys import development_wallet
-from millpond.chain.transactions import Transaction, create2_address, rlp, transaction_hash
+from millpond.chain.transactions import Transaction, create2_address, transaction_hash
 from millpond.protocol.ids import Address
 
 WALLET = development_wallet(0, 31337)
@@ -43,27 +43,6 @@ def test_sign_equals_eth_account(
     theirs = Account.sign_transaction(fields, key)
     assert raw == bytes(theirs.raw_transaction)
     assert transaction_hash(raw) == "0x" + bytes(theirs.hash).hex()
-
-
-@pytest.mark.parametrize(
-    ("item", "expected"),
-    [
-        (b"dog", "83646f67"),
-        ([b"cat", b"dog"], "c88363617483646f67"),
-        (b"", "80"),
-        ([], "c0"),
-        (b"\x00", "00"),
-        (b"\x0f", "0f"),
-        (b"\x80", "8180"),
-        (b"\x04\x00", "820400"),
-        ([[], [[]], [[], [[]]]], "c7c0c1c0c3c0c1c0"),
-        (b"a" * 56, "b838" + "61" * 56),
-        ([b"a" * 55], "f838b7" + "61" * 55),
-        (b"a" * 1024, "b90400" + "61" * 1024),
-    ],
-)
-def test_rlp_equals_the_published_examples(item: object, expected: str) -> None:
-    assert rlp(item).hex() == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

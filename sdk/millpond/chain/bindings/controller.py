@@ -112,9 +112,9 @@ class Controller(Contract):
         """`offerOwnership(address)`"""
         return self.build("offerOwnership", heir)
 
-    def on_device_join(self, arg0: Bytes32, provider: Address) -> Call:
+    def on_device_join(self, device: Bytes32, provider: Address) -> Call:
         """`onDeviceJoin(bytes32,address)`"""
-        return self.build("onDeviceJoin", arg0, provider)
+        return self.build("onDeviceJoin", device, provider)
 
     def open_lease(self, offer: Offer, offer_signature: bytes, request: Request, request_signature: bytes) -> Call:
         """`openLease((address,bytes32,uint32,uint8,uint8,uint16,uint32,uint32,uint32,uint32,uint32,uint80,uint32,uint32,bytes32,uint32,uint16,uint64),bytes,(address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes)`"""
