@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from millpond._asyncleases import AsyncLease, AsyncLeases
 from millpond._outcomes import error_of
-from millpond._portal import call
+from millpond._portal import call, finish
 from millpond._progress import bar
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
@@ -76,7 +76,12 @@ class LeaseSet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         leave(self)
-        self.close()
+        is_interrupted = kind is not None and not issubclass(kind, Exception)
+        finish(
+            self._portal,
+            lambda: self._async.close(wait_settled=not is_interrupted),
+            is_interrupted=is_interrupted,
+        )
 
     def __iter__(self) -> Iterator[Lease]:
         return (Lease(self._portal, lease) for lease in self._async.leases)
@@ -91,7 +96,7 @@ class LeaseSet:
 
     def close(self, *, wait_settled: bool = True) -> list[Settlement]:
         """Closes every lease and returns what each cost."""
-        return call(self._portal, lambda: self._async.close(wait_settled=wait_settled))
+        return finish(self._portal, lambda: self._async.close(wait_settled=wait_settled))
 
     def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._portal, lambda: self._async.call(task, args, kwargs))

@@ -1,14 +1,17 @@
-"""Calls from a thread that blocks into the event loop: an interrupt cancels what runs there and waits for its clean-up."""
+"""Calls from a thread that blocks into the event loop. An interrupt cancels what runs there, but not its clean-up."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
+PATIENCE_S = 1.0
 T = TypeVar("T")
 
 
@@ -27,8 +30,33 @@ def call(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, T]]) -> 
         return future.result().result()
     except BaseException:
         if not future.done():
-            portal.call(_cancel, started)
+            _wait(portal.start_task_soon(_cancel, started), is_interrupted=True)
         raise
+
+
+def finish(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, T]], *, is_interrupted: bool = False) -> T:
+    """Like `call` for clean-up, which goes on through a Ctrl-C; only one that comes a second after another gives up."""
+    value: T = _wait(portal.start_task_soon(make), is_interrupted=is_interrupted)
+    return value
+
+
+def _wait(future: Future[T], *, is_interrupted: bool) -> T:
+    first = time.monotonic() if is_interrupted else None
+    is_late_news = False
+    while True:
+        try:
+            value = future.result()
+        except KeyboardInterrupt:
+            now = time.monotonic()
+            if first is not None and now - first > PATIENCE_S:
+                raise
+            first = now if first is None else first
+            is_late_news = True
+        else:
+            break
+    if is_late_news and not is_interrupted:
+        raise KeyboardInterrupt
+    return value
 
 
 async def _cancel(tasks: list[asyncio.Task[T]]) -> None:

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from millpond._asyncclient import AsyncClient
 from millpond._asyncleases import OnLog
 from millpond._leaseset import LeaseSet
-from millpond._portal import call
+from millpond._portal import call, finish
 from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
@@ -59,7 +59,7 @@ class Client:
     def close(self) -> None:
         """Ends the connection. Leases that are still open stay open, and unpaid ones are closed by their workers."""
         try:
-            self._call(self._async.aclose)
+            finish(self._portal, self._async.aclose)
         finally:
             self._stack.close()
 

@@ -69,14 +69,14 @@ def run_command(
         inputs = {name: client.store_path(path) for name, path in paths.items()}
         with client.rent(vgpu, duration=seconds, price=highest) as leases, LivePrinter() as printer:
             click.echo(f"lease {next(iter(leases)).id}", err=True)
-            result = leases.command(
-                command,
-                image=image,
-                inputs=inputs,
-                env=variables,
-                time_limit_s=limit_s,
-                on_log=None if as_json else printer.show,
-            )
+            on_log = None if as_json else printer.show
+            try:
+                result = leases.command(
+                    command, image=image, inputs=inputs, env=variables, time_limit_s=limit_s, on_log=on_log
+                )
+            except KeyboardInterrupt:
+                click.echo("interrupted; closing the lease", err=True)
+                raise
             log = _log(client, result)
             if not as_json:
                 printer.finish(log)
