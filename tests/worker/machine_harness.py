@@ -62,7 +62,10 @@ class Disk:
         made = state()
         made.next_seq = self.next_seq
         acked = min(self.outbox, default=self.next_seq) - 1
-        tables = {name: [(key, value) for (table, key), value in sorted(self.rows.items()) if table == name] for name in ("lease", "task")}
+        tables = {
+            name: [(key, value) for (table, key), value in sorted(self.rows.items()) if table == name]
+            for name in ("lease", "task")
+        }
         rows.load(made, tables["lease"], tables["task"], acked)
         return made
 
@@ -109,7 +112,9 @@ class Harness:
                 self.disk.rows[change.table, change.key] = change.value
             else:
                 for table, key in list(self.disk.rows):
-                    if table == change.table and (key == change.key or (change.key.endswith("/") and key.startswith(change.key))):
+                    if table == change.table and (
+                        key == change.key or (change.key.endswith("/") and key.startswith(change.key))
+                    ):
                         del self.disk.rows[table, key]
         unsent, self.unsent = self.unsent, []
         for seq, body in unsent:
@@ -176,7 +181,11 @@ class Harness:
             case Stop(key=key):
                 self.finish(key, AttemptStatus.CANCELLED)
             case Seal():
-                self.post(Stored(command.key, AttemptEnded(SignedReceipt(self._receipt(command), b"", self.state.terms.operator))))
+                self.post(
+                    Stored(
+                        command.key, AttemptEnded(SignedReceipt(self._receipt(command), b"", self.state.terms.operator))
+                    )
+                )
             case SendTx():
                 self._transact(command)
 

@@ -72,7 +72,12 @@ class Running:
     async def start(self) -> None:
         self.agent.post(Restarted())
         await self.rounds.renew()
-        loops = (self.agent.commit_forever(), self.link.run(), self.rounds.tick_forever(), self.rounds.reconcile_forever())
+        loops = (
+            self.agent.commit_forever(),
+            self.link.run(),
+            self.rounds.tick_forever(),
+            self.rounds.reconcile_forever(),
+        )
         self.jobs = [asyncio.create_task(loop) for loop in loops]
 
     async def kill(self) -> None:
@@ -413,9 +418,7 @@ async def test_O11_restart_serves_leases_again_and_kills_orphans(world: World) -
     world.launcher.containers.clear()
     await world.clock.advance(50)
     async with running(world, "second") as life:
-        world.launcher.leave_cold(
-            (await _spec_of(world, "0x" + "77" * 32))
-        )
+        world.launcher.leave_cold(await _spec_of(world, "0x" + "77" * 32))
         node = await SimNode.accept(world.net)
         await until(lambda: life.agent.state.leases[lease].state is LeaseState.READY)
         await world.clock.advance(4)

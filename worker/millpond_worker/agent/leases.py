@@ -29,6 +29,7 @@ class LeaseDesk:
         self._parts, self._state, self._post, self._background = parts, state, post, background
         self.hosts: dict[Bytes32, LeaseHost] = {}
         self._locks: dict[Bytes32, asyncio.Lock] = {}
+        self._chain_trouble = ""
 
     def perform(self, command: LeaseCommand) -> None:
         match command:
@@ -52,10 +53,19 @@ class LeaseDesk:
         try:
             facts = await self._parts.chain.facts(leases)
         except ChainError as error:
-            log.warning("the chain does not answer: %s", error.message)
+            self._tell_chain(error.message)
             return
+        self._tell_chain("")
         for fact in facts:
             self._post(ChainSaid(fact))
+
+    def _tell_chain(self, trouble: str) -> None:
+        """The same trouble is told once, and its end."""
+        if trouble and trouble != self._chain_trouble:
+            log.warning("the chain does not answer: %s", trouble)
+        elif self._chain_trouble and not trouble:
+            log.info("the chain answers again")
+        self._chain_trouble = trouble
 
     async def kill_orphans(self) -> int:
         """Removes containers that belong to no lease which may have one; returns how many."""

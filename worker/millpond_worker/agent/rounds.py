@@ -22,6 +22,7 @@ class Rounds:
     def __init__(self, agent: Agent, link: Link) -> None:
         self._agent, self._parts, self._link = agent, agent.parts, link
         self._count = 0
+        self._troubles: dict[Bytes32, str] = {}
 
     async def tick_forever(self) -> None:
         while True:
@@ -63,10 +64,14 @@ class Rounds:
 
     async def _epoch(self, device: Bytes32) -> int | None:
         try:
-            return await self._parts.chain.offer_epoch(device)
+            epoch = await self._parts.chain.offer_epoch(device)
         except ChainError as error:
-            log.warning("device %s cannot be offered: %s", device, error.message)
+            if self._troubles.get(device) != error.message:
+                log.warning("the epoch of device %s is not known: %s", device, error.message)
+            self._troubles[device] = error.message
             return None
+        self._troubles.pop(device, None)
+        return epoch
 
     def _is_due(self, row: LeaseRow) -> bool:
         if row.state in LIVE or row.state is LeaseState.CLOSING:
