@@ -95,7 +95,7 @@ artefacts: setup-lint
 	.venv/bin/python scripts/generate_bindings.py
 
 gas: setup-lint
-	FOUNDRY_PROFILE=default forge test --match-contract Gas
+	FOUNDRY_PROFILE=default forge test --isolate --match-contract GasTest
 
 bench: setup-lint
 	@for benchmark in $$(find benchmarks -name '[a-z]*.py' | sort); do \
