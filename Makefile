@@ -98,8 +98,7 @@ gas: setup-lint
 	FOUNDRY_PROFILE=default forge test --isolate --match-contract GasTest
 
 bench: setup-lint
-	@for benchmark in $$(find benchmarks -name '[a-z]*.py' | sort); do \
-		echo "== $$benchmark"; .venv/bin/python "$$benchmark"; done
+	@for benchmark in benchmarks/*/*.py; do echo "== $$benchmark"; .venv/bin/python "$$benchmark"; done
 
 lock: setup-lint
 	$(PIP) install 'uv>=0.5'
