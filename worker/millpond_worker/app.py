@@ -51,6 +51,7 @@ class App:
     async def run(self) -> None:
         """Raises `JournalFailedError` and whatever else must end the process."""
         self._listen_to_signals()
+        self._home.status.unlink(missing_ok=True)  # of a process that was killed
         await self._clean_start()
         self.agent.background.start(self._start_chain(), "start chain")
         await self._rounds.renew()
