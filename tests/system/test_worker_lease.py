@@ -235,7 +235,7 @@ async def test_worker_serves_a_lease_from_init_to_withdrawal(tmp_path: Path) -> 
     async with stack(tmp_path) as it:
         await it.start_node()
         first = await it.init()
-        assert [step["step"] for step in first["steps"] if step["tx"]][0] == "register provider"
+        assert next(step["step"] for step in first["steps"] if step["tx"]) == "register provider"
         again = await it.init()
         assert not [step for step in again["steps"] if step["tx"]]
         process = await it.start_worker()
