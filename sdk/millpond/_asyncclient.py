@@ -19,6 +19,7 @@ from millpond._orders import Order, build_request, choose_price
 from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, Withdrawal
 from millpond._sessions import Session, SessionStore, new_session_key
 from millpond._settlement import Settlement
+from millpond._together import ungrouped
 from millpond.errors import (
     LeaseWaitError,
     LogMissingError,
@@ -200,17 +201,20 @@ class AsyncClient:
     # DATA
 
     async def store(self, data: bytes) -> str:
-        """Puts bytes into the node's store; returns their CID."""
-        return str(await add_bytes(self._blocks, data))
+        """Puts bytes into the node's store, which takes them from whoever has a lease or a request; returns their CID."""
+        with ungrouped():
+            return str(await add_bytes(self._blocks, data))
 
     async def store_path(self, path: Path) -> str:
-        """Puts a file or folder into the node's store; returns its CID."""
+        """Like `store`, for a file or folder."""
         add = add_directory if await asyncio.to_thread(path.is_dir) else add_file
-        return str(await add(self._blocks, path))
+        with ungrouped():
+            return str(await add(self._blocks, path))
 
     async def fetch(self, cid: str) -> bytes:
         """The verified bytes of a file in the node's store."""
-        return await read_bytes(self._blocks, parse_cid(cid))
+        with ungrouped():
+            return await read_bytes(self._blocks, parse_cid(cid))
 
     async def logs(self, job: Bytes32, task: Bytes32, on_log: OnLog, *, follow: bool = False) -> None:
         """Shows `on_log` what the node keeps of a task's output; with `follow` until the task ends."""
@@ -234,7 +238,8 @@ class AsyncClient:
     async def fetch_path(self, cid: str, target: Path, *, is_folder: bool = True) -> None:
         """Writes a verified file or folder to `target`, which must not exist."""
         export = export_directory if is_folder else export_file
-        await export(self._blocks, parse_cid(cid), target)
+        with ungrouped():
+            await export(self._blocks, parse_cid(cid), target)
 
     # PARTS
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Lets the first error of a group out in place of the group."""
+    try:
+        yield
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, Any]]) -> None:
     """Runs all; when one fails the others are cancelled and its error is raised."""
-    try:
+    with ungrouped():
         async with asyncio.TaskGroup() as group:
             for coroutine in coroutines:
                 group.create_task(coroutine)
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
 
 
 def _first(error: BaseException) -> BaseException:

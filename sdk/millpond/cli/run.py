@@ -66,11 +66,11 @@ def run_command(
         decimals, symbol = client.pool.token_decimals, client.pool.token_symbol
         highest = None if price is None else parse_price(price, decimals)
         _confirm(client, client.quote(vgpu, duration=seconds, price=highest), yes or as_json)
-        inputs = {name: client.store_path(path) for name, path in paths.items()}
         with client.rent(vgpu, duration=seconds, price=highest) as leases, LivePrinter() as printer:
             click.echo(f"lease {next(iter(leases)).id}", err=True)
             on_log = None if as_json else printer.show
             try:
+                inputs = {name: client.store_path(path) for name, path in paths.items()}
                 result = leases.command(
                     command, image=image, inputs=inputs, env=variables, time_limit_s=limit_s, on_log=on_log
                 )
