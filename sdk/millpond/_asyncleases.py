@@ -27,7 +27,8 @@ from millpond.protocol.messages import (
     TaskResult,
     TaskSpec,
 )
-from millpond.protocol.signing import Domain
+from millpond.protocol.signed import Voucher
+from millpond.protocol.signing import Domain, sign
 from millpond.protocol.vouchers import Meter
 
 if TYPE_CHECKING:
@@ -98,8 +99,11 @@ class AsyncLease:
 
     async def close(self, *, wait_settled: bool = True) -> Settlement:
         """Pays the last second, closes on chain and, by default, waits until the worker settled; returns the money's account."""
-        await self._wait_kept(await self._pay_up())
+        last = await self._pay_up()
+        await self._wait_kept(last)
         await self._client.chain.close_lease(self.id)
+        if not last and not self.view.voucher:
+            await self._recover_deposit()
         if wait_settled:
             await self._wait_settled()
         settlement = await self._client.chain.settlement(self.id)
@@ -111,21 +115,25 @@ class AsyncLease:
         if self._payer is not None or self._session is None:
             return
         offer = self.view.offer.offer
-        meter = Meter(self.view.ready_at, self.view.ends_at, offer.pricePerSecond)
+        meter = Meter(_served_since(self.view), self.view.ends_at, offer.pricePerSecond)
         escrow = Domain(self._client.pool.chain_id, self._client.pool.escrow)
         self._payer = Payer(self._client.api, self.id, self._session, escrow, meter, offer.tick)
         self._payer.start()
 
     async def _pay_up(self) -> int:
-        """The last voucher. Another process's lease is taken up first, and pays no more than its worker served without being paid."""
-        most = None
+        """The last voucher. Another process's lease is taken up first."""
         if self._payer is None and self.view.ready_at and self.view.state in SERVED:
-            offer = self.view.offer.offer
-            if self.view.state is LeaseState.UNPAID:
-                most = self.view.voucher + UNPAID_TICKS * offer.tick * offer.pricePerSecond
             self._start_paying()
         payer, self._payer = self._payer, None
-        return 0 if payer is None else await payer.stop(most)
+        return 0 if payer is None else await payer.stop()
+
+    async def _recover_deposit(self) -> None:
+        """A lease that never served: one base unit, collected by the renter itself, brings the opening deposit back."""
+        if self._session is None:
+            return
+        escrow = Domain(self._client.pool.chain_id, self._client.pool.escrow)
+        signature = sign(Voucher(self.id, 1), escrow, self._session.key)
+        await self._client.chain.collect(self.id, 1, signature)
 
     async def _wait_kept(self, cumulative: int) -> None:
         """Waits until the worker has the last voucher, so that its collection is complete."""
@@ -141,6 +149,15 @@ class AsyncLease:
             if await self._client.chain.is_settled(self.id):
                 return
             await asyncio.sleep(POLL_S)
+
+
+def _served_since(view: LeaseView) -> int:
+    """When the meter started; for a lease whose worker paused unpaid, so much before now as it served beyond its last voucher at most."""
+    offer = view.offer.offer
+    if view.state is not LeaseState.UNPAID or not offer.pricePerSecond:
+        return view.ready_at
+    served = view.voucher // offer.pricePerSecond + UNPAID_TICKS * offer.tick
+    return max(view.ready_at, int(time.time()) - served)
 
 
 class AsyncLeases:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 from millpond._nodeapi import NodeApi
 from millpond._sessions import Session
@@ -30,27 +31,33 @@ class Payer:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"pay {self._lease[:10]}")
 
-    async def stop(self, most: int | None = None) -> int:
-        """Stops, and sends the voucher of the last second served, up to `most` base units; returns its amount."""
+    async def stop(self) -> int:
+        """Stops, and sends the voucher of the last second served; returns its amount."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        await self._pay(least=1, most=most)
+        await self._pay(least=1)
         return self.cumulative
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._tick)
             try:
+                await self._follow_meter()
                 await self._pay()
             except MillpondError as error:
                 log.warning("voucher for %s not delivered: %s", self._lease[:10], error.message)
 
-    async def _pay(self, least: int = 0, most: int | None = None) -> None:
+    async def _follow_meter(self) -> None:
+        """A worker that paused or started again reports a later READY: the time between is not paid."""
+        ready_at = (await self._api.lease(self._lease)).ready_at
+        if ready_at > self._meter.ready_at:
+            self._meter = replace(self._meter, ready_at=ready_at)
+
+    async def _pay(self, least: int = 0) -> None:
         """`least` 1: a lease that served nothing still says so, which gives the opening deposit back."""
-        earned = self._meter.earned(int(time.time()))
-        due = max(earned if most is None else min(earned, most), least)
+        due = max(self._meter.earned(int(time.time())), least)
         if due <= self.cumulative and self.cumulative:
             return
         if due == 0:

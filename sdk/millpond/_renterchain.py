@@ -188,6 +188,11 @@ class RenterChain:
             if error.code != "ControllerLeaseNotOpenError":
                 raise
 
+    async def collect(self, lease: Bytes32, cumulative: int, signature: bytes) -> None:
+        """Pays a voucher out, if it would pay anything now."""
+        if await self._escrow.collectable(self._controller.address, lease, cumulative):
+            await self._send(self._escrow.collect(self._controller.address, lease, cumulative, signature))
+
     async def cancel_request(self, nonce: int) -> bool:
         """False where the request has become a lease, or was cancelled already."""
         try:
