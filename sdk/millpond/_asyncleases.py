@@ -101,9 +101,9 @@ class AsyncLease:
         """Pays the last second, closes on chain and, by default, waits until the worker settled; returns the money's account."""
         last = await self._pay_up()
         await self._wait_kept(last)
-        await self._client.chain.close_lease(self.id)
         if not last and not self.view.voucher:
             await self._recover_deposit()
+        await self._client.chain.close_lease(self.id)
         if wait_settled:
             await self._wait_settled()
         settlement = await self._client.chain.settlement(self.id)
