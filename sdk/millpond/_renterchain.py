@@ -28,6 +28,9 @@ from millpond.settings import Network
 
 NODE_SERVICE = bytes32(keccak256(b"millpond.node"))
 LOG_BLOCKS = 10_000
+DEPOSIT_TRIES = 3
+ALLOWANCE_SPENT = "ERC20InsufficientAllowanceError"
+"""Another process of the same wallet deposited between this one's approval and its deposit."""
 
 
 class InsufficientEscrowError(InputError):
@@ -153,9 +156,16 @@ class RenterChain:
                 balance=balance,
                 needed=amount,
             )
-        if await self._token.allowance(self.address, self._escrow.address) < amount:
-            await self._send(self._token.approve(self._escrow.address, amount))
-        await self._send(self._escrow.deposit(self._token.address, amount))
+        for tries_left in reversed(range(DEPOSIT_TRIES)):
+            if await self._token.allowance(self.address, self._escrow.address) < amount:
+                await self._send(self._token.approve(self._escrow.address, amount))
+            try:
+                await self._send(self._escrow.deposit(self._token.address, amount))
+            except ContractRevertError as error:
+                if error.code != ALLOWANCE_SPENT or not tries_left:
+                    raise
+            else:
+                return
 
     async def withdraw(self, amount: int | None, to: Address) -> Withdrawal:
         """Pays what is owed and what was noticed long enough ago, then gives notice of what is still wanted."""

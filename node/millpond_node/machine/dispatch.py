@@ -31,6 +31,8 @@ from millpond_node.machine.tasks import (
     spec_bytes,
 )
 
+REASON_CHARS = 500
+
 
 def handle(state: Desk, event: TaskEvent, now: float) -> list[Command]:
     """`now` is seconds of any clock that does not jump. A repeated event changes nothing."""
@@ -239,7 +241,9 @@ def _stopped(state: Desk, event: LaneStopped, now: float, commands: list[Command
         _spread(state, job, commands)
 
 
-def _return(state: Desk, job: Job, task: Task, counts: bool, now: float, commands: list[Command]) -> bool:
+def _return(
+    state: Desk, job: Job, task: Task, counts: bool, now: float, commands: list[Command], reason: str = ""
+) -> bool:
     """Whether a task whose attempt is lost goes back to the queue; else it ended here."""
     spec = task.spec
     assert spec is not None
@@ -250,7 +254,7 @@ def _return(state: Desk, job: Job, task: Task, counts: bool, now: float, command
         _end(state, job, task, None, None, Failure("Cancelled", "cancelled; its worker was lost"), now, commands)
         return False
     if tries >= spec.max_attempts:
-        said = f"its worker was lost in {tries} of at most {spec.max_attempts} attempts"
+        said = f"it was lost in {tries} of at most {spec.max_attempts} attempts" + (f": {reason}" if reason else "")
         _end(state, job, task, None, None, Failure("AttemptsExhausted", said), now, commands)
         return False
     job.retried += 1
@@ -283,7 +287,7 @@ def _gone(state: Desk, event: AttemptGone, now: float, commands: list[Command]) 
         state.stale += 1
         return
     job, task = found
-    if _return(state, job, task, True, now, commands):
+    if _return(state, job, task, True, now, commands, event.reason[:REASON_CHARS]):
         requeue_front(job, [task])
         _spread(state, job, commands)
     else:

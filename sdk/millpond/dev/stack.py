@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Self, TypeVar
 from millpond._nodeapi import Identity, NodeApi
 from millpond.chain import devnet
 from millpond.chain.devnet import Devnet, DevnetConfig
+from millpond.chain.errors import PortTakenError
 from millpond.dev import processes
 from millpond.dev.accounts import Account, wallet
 from millpond.dev.bootstrap import ADDRESS_BOOK, Pool, bootstrap
@@ -89,6 +91,7 @@ class DevStack:
     async def _start(self) -> None:
         config = self.config
         config.dev.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _check_port(config.node_port)
         self.chain = await self._start_chain()
         self._say(f"chain      {self.chain.url}  (chain id {DEV_CHAIN_ID})")
         self.pool = await bootstrap(self.chain.url, config.dev, config.workers)
@@ -175,6 +178,16 @@ class DevStack:
                 return answer
             await asyncio.sleep(POLL_S)
         raise StackNotReadyError(f"{complaint} after {READY_TIMEOUT_S:g} s; logs are in {self.config.dev / 'logs'}")
+
+
+def _check_port(port: int) -> None:
+    """Tells of a taken port before a minute of deploying; raises `PortTakenError`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((devnet.HOST, port))
+        except OSError as error:
+            raise PortTakenError(port) from error
 
 
 def address_book(home: Path) -> Path:

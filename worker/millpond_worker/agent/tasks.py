@@ -17,7 +17,7 @@ from millpond_worker.agent.leases import LeaseDesk
 from millpond_worker.agent.logs import AttemptLog, LogQueue
 from millpond_worker.agent.parts import Parts
 from millpond_worker.agent.python_match import python_problem
-from millpond_worker.launch.errors import ImageMissingError, RenterNotAllowedError
+from millpond_worker.launch.errors import CommandStartError, ImageMissingError, RenterNotAllowedError
 from millpond_worker.launch.port import Container, LogChunk, OnLog, TaskFrame
 from millpond_worker.machine.commands import Adopt, Execute, Fetch, Seal, Stop
 from millpond_worker.machine.events import Event, Exited, InputsFailed, InputsReady, Outcome, Stored, StoreFailed
@@ -98,8 +98,8 @@ class TaskDesk:
                 outcome = _lost("the lease has no container")
             else:
                 outcome = await self._run(attempt, inputs, host)
-        except (ImageMissingError, RenterNotAllowedError) as error:
-            outcome = Outcome(AttemptStatus.FAILED, Failure(error.code, f"{error.message} {error.remedy}".strip()))
+        except (CommandStartError, ImageMissingError, RenterNotAllowedError) as error:
+            outcome = Outcome(AttemptStatus.FAILED, Failure(error.code, error.message))
         except LaunchError as error:
             outcome = _lost(error.message)
         except asyncio.CancelledError:
