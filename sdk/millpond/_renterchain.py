@@ -156,14 +156,16 @@ class RenterChain:
                 balance=balance,
                 needed=amount,
             )
+        is_short = await self._token.allowance(self.address, self._escrow.address) < amount
         for tries_left in reversed(range(DEPOSIT_TRIES)):
-            if await self._token.allowance(self.address, self._escrow.address) < amount:
+            if is_short:
                 await self._send(self._token.approve(self._escrow.address, amount))
             try:
                 await self._send(self._escrow.deposit(self._token.address, amount))
             except ContractRevertError as error:
                 if error.code != ALLOWANCE_SPENT or not tries_left:
                     raise
+                is_short = True
             else:
                 return
 

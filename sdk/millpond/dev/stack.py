@@ -82,10 +82,14 @@ class DevStack:
         await self._exits.aclose()
 
     async def watch(self) -> None:
-        """Returns never; raises `ProcessEndedError` when a part of the stack ends."""
+        """Returns never; raises `ProcessEndedError` when a part of the stack fails. A worker may end well: by `drain`."""
         while True:
-            for process in self.processes:
-                process.check()
+            for process in list(self.processes):
+                if process.child.returncode == 0 and process.name != "node":
+                    self._say(f"{process.name:<10} ended; the next `millpond dev up` starts it again")
+                    self.processes.remove(process)
+                else:
+                    process.check()
             await asyncio.sleep(CHECK_S)
 
     async def _start(self) -> None:

@@ -44,7 +44,10 @@ class _Outside:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("millpond.%s works on the renter's side, not inside a task" % self._name)
+        raise RuntimeError(
+            "millpond.%s works on the renter's side, not inside a task; "
+            "in a script, put what uses it below `if __name__ == '__main__':`" % self._name
+        )
 
 
 def task(function: Any = None, **options: Any) -> Any:
