@@ -16,13 +16,14 @@ SEND_SECONDS = 30.0
 
 @dataclass(eq=False)
 class Session:
-    """`send` never waits. A worker that does not read is cut off, and gets all again when it comes back."""
+    """`send` never waits. `has_reported`: its first report came. A worker that does not read is cut off, and gets all again when it comes back."""
 
     worker: Address
     number: int
     instance: str
     queue: list[NodeMessage] = field(default_factory=list)
     is_over: bool = False
+    has_reported: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def send(self, message: NodeMessage) -> None:

@@ -148,6 +148,9 @@ class WorkersEdge:
     def report(self, session: Session, report: Report) -> None:
         """Processes a report once; it is acknowledged when its effects are on disk. Raises `SequenceGapError`."""
         record = self._core.books.workers.records[session.worker]
+        if not session.has_reported:
+            session.has_reported = True
+            self._take_up(record, report.seq)
         if report.seq > record.acked_seq + 1:
             raise SequenceGapError(
                 f"report {report.seq} came, {record.acked_seq + 1} is next", expected=record.acked_seq + 1
@@ -289,6 +292,14 @@ class WorkersEdge:
         ):
             raise BadReportError("the value is not the one the receipt names")
         check_signature(signed, self._core.receipt_domain)
+
+    def _take_up(self, record: WorkerRecord, seq: int) -> None:
+        """The first report of a connection is the baseline where it lies ahead: a worker drops only what was acknowledged,
+        so the reports between were taken by a node whose journal is gone, or older now."""
+        if seq > record.acked_seq + 1:
+            log.warning("worker %s goes on with report %d, the last here is %d", record.worker, seq, record.acked_seq)
+            self._core.counters["baselines_taken"] += 1
+            record.acked_seq = seq - 1
 
     def _flush_acks(self) -> None:
         acks, self._acks = self._acks, {}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import Ack, AttemptLost, LeasePhase, Refused, Report, Started, Welcome
+from millpond.protocol.messages import Ack, AttemptLost, LeasePhase, Ready, Refused, Report, Started, Welcome
 from millpond_node.chain.port import Refusal
 from millpond_node.sessions import MAX_QUEUED, Session
 
@@ -183,6 +183,62 @@ async def test_report_beyond_the_next_ends_the_connection_with_the_reason(kit, n
         await worker.send(Report(worker.seq + 2, Started(rented.lease, rented.lease, 1)))
         await worker.until(lambda: isinstance(worker.last, Refused))
     assert worker.last.error == "SequenceGapError"
+
+
+async def test_O02_worker_whose_acknowledged_reports_are_gone_is_taken_up_by_a_node_without_a_journal(
+    kit, start
+) -> None:
+    node = await start()
+    worker = node.worker(seq=41)
+    async with worker.connected():
+        assert worker.welcome.acked_seq == 0
+        rented = await node.api().rent(worker)
+        await kit.wait_for(lambda: node.agent.core.books.leases.records[rented.lease].state == "serving")
+        await worker.until(lambda: not worker.unacked)
+        assert node.agent.core.books.workers.records[worker.address].acked_seq == worker.seq
+        await worker.send(Report(worker.seq + 2, Started(rented.lease, rented.lease, 1)))
+        await worker.until(lambda: isinstance(worker.last, Refused))
+
+
+async def test_O02_node_set_back_to_an_older_journal_takes_the_first_report_of_a_connection(kit, node) -> None:
+    worker = node.worker()
+    async with worker.connected():
+        rented = await node.api().rent(worker)
+        await worker.until(lambda: not worker.unacked)
+    worker.seq += 7
+    async with worker.connected():
+        await worker.report(Started(rented.lease, rented.lease, 1))
+        await worker.until(lambda: not worker.unacked)
+    assert node.agent.core.books.workers.records[worker.address].acked_seq == worker.seq
+
+
+async def test_O02_worker_started_anew_gets_the_runs_that_died_with_its_last_process(kit, node) -> None:
+    api = node.api()
+    first = node.worker(runner=lambda run: None, instance="a")
+    async with first.connected():
+        rented = await api.rent(first)
+        job = kit.new_job()
+        await api.submit(job, rented.lease, 2)
+        await first.until(lambda: len(first.runs) == 2)
+    second = node.worker(seq=first.seq, instance="b", is_ready_at_once=False)
+    async with second.connected():
+        results = await api.results(job)
+    assert sorted(run.task.index for run in second.runs) == [0, 1]
+    assert {item["signed"]["receipt"]["attempt"] for item in results} == {1}
+
+
+async def test_ready_again_later_moves_the_start_of_the_meter_and_wakes_who_waits(kit, node) -> None:
+    api = node.api()
+    async with node.worker().connected() as worker:
+        rented = await api.rent(worker)
+        path = f"/v1/leases/{rented.lease}"
+        await kit.wait_for(lambda: node.agent.core.books.leases.records[rented.lease].state == "serving")
+        before = (await api.get(path)).json()["ready_at"]
+        waiting = asyncio.create_task(api.get(f"{path}?wait=8"))
+        await asyncio.sleep(0.2)
+        await worker.report(Ready(rented.lease, before + 30))
+        view = (await asyncio.wait_for(waiting, 4)).json()
+    assert (view["ready_at"], view["state"]) == (before + 30, "serving")
 
 
 async def test_worker_back_in_time_gets_its_attempts_again_and_none_elsewhere(kit, node) -> None:

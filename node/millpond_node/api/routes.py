@@ -90,10 +90,10 @@ async def leases(agent: Agent, call: Call) -> Response:
 async def lease(agent: Agent, call: Call) -> Response:
     lease_id = call.id("lease")
     record = agent.market.lease_of(call.caller, lease_id)
-    before = record.state
+    before = (record.state, record.ready_at)
     wait = call.number("wait", 0, 0, MAX_WAIT_S)
     if wait:
-        await _changed(agent, lease_id, wait, lambda: record.state is not before)
+        await _changed(agent, lease_id, wait, lambda: (record.state, record.ready_at) != before)
     return reply(views.lease_view(agent.market.lease_of(call.caller, lease_id)))
 
 

@@ -32,6 +32,8 @@ from millpond_node.machine.tasks import (
 )
 
 REASON_CHARS = 500
+SILENT = "its worker fell silent"
+UNSAID = "its worker did not say why"
 
 
 def handle(state: Desk, event: TaskEvent, now: float) -> list[Command]:
@@ -234,16 +236,14 @@ def _stopped(state: Desk, event: LaneStopped, now: float, commands: list[Command
         close_lane(state, event.lease)
     back: dict[Bytes32, tuple[Job, list[Task]]] = {}
     for job, task in lost:
-        if _return(state, job, task, event.counts and task.is_started, now, commands):
+        if _return(state, job, task, event.counts and task.is_started, now, commands, SILENT):
             back.setdefault(job.id, (job, []))[1].append(task)
     for job, tasks in back.values():
         requeue_front(job, tasks)
         _spread(state, job, commands)
 
 
-def _return(
-    state: Desk, job: Job, task: Task, counts: bool, now: float, commands: list[Command], reason: str = ""
-) -> bool:
+def _return(state: Desk, job: Job, task: Task, counts: bool, now: float, commands: list[Command], reason: str) -> bool:
     """Whether a task whose attempt is lost goes back to the queue; else it ended here."""
     spec = task.spec
     assert spec is not None
@@ -254,7 +254,7 @@ def _return(
         _end(state, job, task, None, None, Failure("Cancelled", "cancelled; its worker was lost"), now, commands)
         return False
     if tries >= spec.max_attempts:
-        said = f"it was lost in {tries} of at most {spec.max_attempts} attempts" + (f": {reason}" if reason else "")
+        said = f"it was lost in {tries} of at most {spec.max_attempts} attempts: {reason or UNSAID}"
         _end(state, job, task, None, None, Failure("AttemptsExhausted", said), now, commands)
         return False
     job.retried += 1

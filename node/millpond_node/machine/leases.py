@@ -306,14 +306,15 @@ WorkerStep = WorkerReady | WorkerUnpaid | WorkerKept | WorkerEnded | WorkerAway 
 def _worker(record: LeaseRecord, event: WorkerStep) -> list[Command]:
     match event:
         case WorkerReady(at=at) if not record.is_over:
-            record.ready_at = at
+            record.ready_at, record.message = at, ""
             live = record.state in _LIVE
             return [*_to(record, LeaseState.SERVING if live else record.state), *_lane(record)]
         case WorkerUnpaid(unpaid_seconds=seconds) if record.state is LeaseState.SERVING:
             record.message = f"{seconds} s are unpaid: the worker paused, and goes on when it is paid"
             return _to(record, LeaseState.UNPAID)
         case WorkerKept(cumulative=cumulative):
-            return _kept(record, cumulative)
+            record.voucher = max(record.voucher, cumulative)
+            return [SaveLease(record.lease), Changed(record.lease)]
         case WorkerEnded(reason=reason, message=message) if record.ended is None:
             record.ended, record.message = reason, message or record.message
             if record.state is LeaseState.CLOSED:
@@ -325,14 +326,6 @@ def _worker(record: LeaseRecord, event: WorkerStep) -> list[Command]:
             return _lane(record)
         case _:
             return []
-
-
-def _kept(record: LeaseRecord, cumulative: int) -> list[Command]:
-    record.voucher = max(record.voucher, cumulative)
-    if record.state is LeaseState.UNPAID:
-        record.message = ""
-        return [*_to(record, LeaseState.SERVING), *_lane(record)]
-    return [SaveLease(record.lease), Changed(record.lease)]
 
 
 def _voucher(record: LeaseRecord, note: VoucherNote) -> list[Command]:

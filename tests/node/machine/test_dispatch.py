@@ -123,6 +123,27 @@ def test_started_attempts_lost_too_often_end_the_task_without_a_receipt() -> Non
     assert desk.jobs[JOB].view().failed == 1
 
 
+def test_task_out_of_attempts_names_the_last_reason_also_when_its_worker_fell_silent() -> None:
+    desk = Desk()
+    dispatch.handle(desk, submitted(0, 1, max_attempts=2), 0.0)
+    run = runs(dispatch.handle(desk, LaneOpened(LEASES[0]), 0.0))[0]
+    again = runs(dispatch.handle(desk, AttemptGone(run.lease, run.spec.id, run.attempt, "OSError: no space"), 1.0))[0]
+    dispatch.handle(desk, AttemptStarted(again.lease, again.spec.id, again.attempt), 1.5)
+    ended = results(dispatch.handle(desk, LaneStopped(LEASES[0], False, True), 2.0))
+    assert ended[0].failure is not None
+    assert ended[0].failure.message == "it was lost in 2 of at most 2 attempts: its worker fell silent"
+
+
+def test_task_out_of_attempts_names_the_workers_last_reason() -> None:
+    desk = Desk()
+    dispatch.handle(desk, submitted(0, 1, max_attempts=1), 0.0)
+    run = runs(dispatch.handle(desk, LaneOpened(LEASES[0]), 0.0))[0]
+    gone = AttemptGone(run.lease, run.spec.id, run.attempt, "OSError: no space")
+    ended = results(dispatch.handle(desk, gone, 1.0))
+    assert ended[0].failure is not None
+    assert ended[0].failure.message == "it was lost in 1 of at most 1 attempts: OSError: no space"
+
+
 def test_attempts_not_started_are_requeued_without_counting_as_tries() -> None:
     desk = Desk()
     dispatch.handle(desk, submitted(0, 1, max_attempts=1), 0.0)

@@ -121,12 +121,14 @@ def test_not_opened_frees_the_slice_and_gives_the_request_back() -> None:
     assert record.phase is LeasePhase.CLOSED
 
 
-def test_unpaid_then_kept_serves_again() -> None:
+def test_unpaid_lease_serves_again_when_its_worker_is_ready_not_when_a_voucher_is_kept() -> None:
     state, record = serving()
     leases.handle(state, WorkerUnpaid(LEASE, 25), 130)
     assert record.state is LeaseState.UNPAID
-    assert StartLane in kinds(leases.handle(state, WorkerKept(LEASE, 40), 140))
-    assert (record.state, record.voucher) == (LeaseState.SERVING, 40)
+    assert StartLane not in kinds(leases.handle(state, WorkerKept(LEASE, 40), 140))
+    assert (record.state, record.voucher, record.ready_at) == (LeaseState.UNPAID, 40, 105)
+    assert StartLane in kinds(leases.handle(state, WorkerReady(LEASE, 115), 140))
+    assert (record.state, record.ready_at, record.message) == (LeaseState.SERVING, 115, "")
 
 
 def test_voucher_lower_than_the_newest_is_dropped() -> None:
