@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -13,6 +13,13 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from millpond._portal import call, finish
 from millpond._together import together
 from millpond.errors import InputError
+
+
+def interrupt_soon() -> None:
+    """Ctrl-C in the main thread, in 0.1 s."""
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
 
 
 @pytest.fixture
@@ -37,7 +44,7 @@ def test_call_interrupted_waits_for_the_clean_up(portal: BlockingPortal) -> None
     done: list[str] = []
 
     async def rent() -> None:
-        threading.Timer(0.1, _thread.interrupt_main).start()
+        interrupt_soon()
         try:
             await asyncio.sleep(30)
         finally:
@@ -53,7 +60,7 @@ def test_finish_goes_on_through_an_interrupt_and_tells_it_afterwards(portal: Blo
     done: list[str] = []
 
     async def close() -> None:
-        threading.Timer(0.1, _thread.interrupt_main).start()
+        interrupt_soon()
         await asyncio.sleep(0.3)
         done.append("closed")
 
