@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from agent_life import DURATION, Running, running, serve, until, with_code
 from worker_world import (
     ATTESTATIONS,
     CHAIN_ID,
@@ -19,7 +18,6 @@ from worker_world import (
     SimNode,
     World,
     call,
-    code_block,
     desired,
     spec,
     voucher,
@@ -44,89 +42,17 @@ from millpond.protocol.messages import (
 from millpond.protocol.receipts import check_signature
 from millpond.protocol.signing import Domain
 from millpond.protocol.values import decode
-from millpond.storage.blocks import make_block
 from millpond.storage.cid import cid_of
 from millpond.storage.errors import SourceError
 from millpond.storage.journal import MemoryJournal
-from millpond_worker.agent.core import Agent
 from millpond_worker.agent.inputs import input_cid
-from millpond_worker.agent.link import Link
-from millpond_worker.agent.rounds import Rounds
 from millpond_worker.edge.clock import settle
-from millpond_worker.machine.events import Restarted
 from millpond_worker.machine.model import LeaseState, TxKind
-
-DURATION = 3600
-
-
-class Running:
-    """One life of the agent."""
-
-    def __init__(self, world: World, instance: str = "first") -> None:
-        self.world = world
-        self.agent = Agent(world.parts(instance))
-        self.link = Link(self.agent)
-        self.rounds = Rounds(self.agent, self.link)
-        self.jobs: list[asyncio.Task[None]] = []
-
-    async def start(self) -> None:
-        self.agent.post(Restarted())
-        await self.rounds.renew()
-        loops = (
-            self.agent.commit_forever(),
-            self.link.run(),
-            self.rounds.tick_forever(),
-            self.rounds.reconcile_forever(),
-        )
-        self.jobs = [asyncio.create_task(loop) for loop in loops]
-
-    async def kill(self) -> None:
-        """As kill -9 would: nothing more is written or sent."""
-        for job in self.jobs:
-            job.cancel()
-        await asyncio.gather(*self.jobs, return_exceptions=True)
-        self.agent._is_deaf = True
-        await self.agent.background.close()
-
-
-@asynccontextmanager
-async def running(world: World, instance: str = "first") -> AsyncIterator[Running]:
-    life = Running(world, instance)
-    await life.start()
-    try:
-        yield life
-    finally:
-        await life.kill()
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-async def until(condition: Callable[[], object], rounds: int = 400) -> None:
-    for _ in range(rounds):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not happen")
-
-
-async def serve(world: World, nonce: int = 1) -> tuple[SimNode, str]:
-    """A connected node and a lease that is ready."""
-    node = await SimNode.accept(world.net)
-    hint = desired(nonce)
-    await node.say(hint)
-    world.chain.open(hint.lease, DURATION)
-    await node.say(desired(nonce, LeasePhase.SEEN))
-    await until(lambda: [body for body in node.bodies(Ready) if body.lease == hint.lease])
-    return node, hint.lease
-
-
-async def with_code(world: World) -> str:
-    cid, data = code_block()
-    await world.store.blocks.put(make_block(data))
-    return cid
 
 
 async def test_lease_seen_becomes_ready_and_holds_its_slice(world: World) -> None:
@@ -295,14 +221,14 @@ async def test_unpaid_lease_is_paused_and_goes_on_when_paid(world: World) -> Non
         await until(lambda: not container.going.is_set())
         await world.clock.advance(10)
         await node.say(voucher(lease, 21 * PRICE))
-        await until(lambda: container.going.is_set())
+        await until(container.going.is_set)
         await until(lambda: len(node.bodies(Ready)) == 2)
         assert node.bodies(Ready)[-1].at == START + 11
 
 
 async def test_unpaid_lease_is_closed_after_the_grace_and_left_by_notice(world: World) -> None:
     async with running(world):
-        node, lease = await serve(world)
+        node, _ = await serve(world)
         for _ in range(30):
             await world.clock.jump(5)
         await until(lambda: node.bodies(Ended))
@@ -360,7 +286,7 @@ async def test_expired_lease_is_closed_on_chain_by_the_worker_and_at_last_releas
 
 async def test_reports_are_sent_again_until_acknowledged(world: World) -> None:
     async with running(world):
-        node, lease = await serve(world)
+        node, _ = await serve(world)
         first = list(node.reports)
         await node.cut()
         await world.clock.advance(2)
@@ -503,7 +429,7 @@ async def test_journal_failure_ends_the_agent(world: World) -> None:
     world.journal.fail()
     node = await SimNode.accept(world.net)
     await node.say(desired(1))
-    await until(lambda: life.jobs[0].done())
+    await until(life.jobs[0].done)
     assert type(life.jobs[0].exception()).__name__ == "JournalFailedError"
     await life.kill()
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 
+from millpond.protocol.messages import AttemptLost
 from millpond.protocol.signing import Domain
 from millpond.storage.journal import Batch
 from millpond_worker.agent.background import Background
@@ -36,6 +37,7 @@ from millpond_worker.machine.handle import handle
 from millpond_worker.machine.model import Terms, WorkerState
 
 log = logging.getLogger("millpond_worker")
+LOST = "attempt %d of task %s of lease %s is lost: %s"
 
 
 class Agent:
@@ -55,7 +57,7 @@ class Agent:
         self.crashed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._events: deque[Event] = deque()
         self._is_handling = False
-        self._is_deaf = False
+        self._is_deaf = self._is_broken = False
         self._dirty = asyncio.Event()
         self._after_commit: list[SendTx] = []
 
@@ -71,6 +73,9 @@ class Agent:
             while self._events:
                 for command in handle(self.state, self._events.popleft(), self.parts.clock.now()):
                     self._perform(command)
+        except BaseException as error:
+            self._break(error)
+            raise
         finally:
             self._is_handling = False
         self._dirty.set()
@@ -78,6 +83,11 @@ class Agent:
     def crash(self, error: BaseException) -> None:
         if not self.crashed.done():
             self.crashed.set_exception(error)
+
+    def _break(self, error: BaseException) -> None:
+        """A defect in the machines: what they changed by halves is never written, as if the process had been killed here."""
+        self._is_deaf = self._is_broken = True
+        self.crash(error)
 
     async def commit_forever(self) -> None:
         """Raises `JournalFailedError`, after which nothing may be promised any more."""
@@ -88,6 +98,8 @@ class Agent:
 
     async def commit(self) -> None:
         """Makes durable what changed; then lets go what waited for it."""
+        if self._is_broken:
+            return
         batch = Batch()
         for change in rows.take_changes(self.state):
             if change.value is not None:
@@ -117,6 +129,8 @@ class Agent:
         match command:
             case Report(seq=seq, body=body):
                 self.reports.add(seq, body)
+                if isinstance(body, AttemptLost):
+                    log.warning(LOST, body.attempt, body.task, body.lease, body.reason)
             case DropReports(seq=seq):
                 self.reports.drop(seq)
             case Note(message=message):

@@ -7,7 +7,7 @@ from collections import deque
 
 from millpond.protocol.errors import StorageError
 from millpond.protocol.ids import Bytes32
-from millpond_worker.agent.background import Background
+from millpond_worker.agent.background import Background, logged
 from millpond_worker.agent.parts import Parts
 
 log = logging.getLogger("millpond_worker")
@@ -39,7 +39,7 @@ class LateLogs:
         self._waiting.append((lease, data))
         if self._running < WORKERS:
             self._running += 1
-            self._background.start(self._work(), "store logs")
+            self._background.start(self._work(), "store logs", logged)
 
     async def _work(self) -> None:
         try:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from millpond.protocol.errors import ChainError, InputError, LaunchError, MillpondError
 from millpond.protocol.ids import Bytes32
-from millpond_worker.agent.background import Background
+from millpond.storage.journal import JournalFailedError
+from millpond_worker.agent.background import Background, logged, told
 from millpond_worker.agent.host import HostSpec, LeaseHost
 from millpond_worker.agent.parts import Parts
 from millpond_worker.launch.port import OwnedContainer
@@ -34,15 +35,19 @@ class LeaseDesk:
     def perform(self, command: LeaseCommand) -> None:
         match command:
             case Pull(image=image):
-                self._background.start(self._pull(image), f"pull {image}")
+                self._background.start(self._pull(image), f"pull {image}", logged)
             case CheckChain(lease=lease):
-                self._background.start(self.check([lease]), f"check {lease}")
+                self._background.start(self.check([lease]), f"check {lease}", logged)
             case Launch(lease=lease):
-                self._background.start(self._launch(lease), f"launch {lease}")
+                self._background.start(
+                    self._launch(lease),
+                    f"launch {lease}",
+                    lambda error: self._post(LaunchFailed(lease, told(error))),
+                )
             case Pause(lease=lease):
-                self._background.start(self._freeze(lease, is_frozen=True), f"pause {lease}")
+                self._background.start(self._freeze(lease, is_frozen=True), f"pause {lease}", logged)
             case Resume(lease=lease):
-                self._background.start(self._freeze(lease, is_frozen=False), f"resume {lease}")
+                self._background.start(self._freeze(lease, is_frozen=False), f"resume {lease}", logged)
             case Clear(lease=lease):
                 self._background.start(self._clear(lease), f"clear {lease}")
             case SendTx():
@@ -50,6 +55,8 @@ class LeaseDesk:
 
     async def check(self, leases: list[Bytes32]) -> None:
         """Tells the machine what the chain says. No answer is no news."""
+        if not leases:
+            return
         try:
             facts = await self._parts.chain.facts(leases)
         except ChainError as error:
@@ -71,10 +78,16 @@ class LeaseDesk:
         """Removes containers that belong to no lease which may have one; returns how many."""
         owned = await self._parts.launcher.list_owned()
         orphans = [found for found in owned if found.lease not in self.hosts and not self._is_adopted(found)]
-        for found in orphans:
-            log.warning("removing container %s of lease %s, which is not served", found.id, found.lease)
+        return sum([await self._remove(found) for found in orphans])
+
+    async def _remove(self, found: OwnedContainer) -> bool:
+        log.warning("removing container %s of lease %s, which is not served", found.id, found.lease)
+        try:
             await self._parts.launcher.remove(found)
-        return len(orphans)
+        except Exception:
+            log.exception("container %s is not removed", found.id)
+            return False
+        return True
 
     async def close(self) -> None:
         """Leaves no container behind."""
@@ -138,16 +151,22 @@ class LeaseDesk:
     async def _clear(self, lease: Bytes32) -> None:
         """Tries until nothing is left: the machine waits for it."""
         delay = self._parts.pace.retry_first
-        while True:
-            try:
-                async with self._lock(lease):
-                    await self._wipe(lease)
-                self._post(HostClean(lease))
-                return
-            except MillpondError as error:
-                log.warning("lease %s is not cleared yet: %s", lease, error.message)
+        while not await self._is_wiped(lease):
             await self._parts.clock.sleep(delay)
             delay = min(2 * delay, self._parts.pace.retry_most)
+        self._post(HostClean(lease))
+
+    async def _is_wiped(self, lease: Bytes32) -> bool:
+        try:
+            async with self._lock(lease):
+                await self._wipe(lease)
+        except MillpondError as error:
+            log.warning("lease %s is not cleared yet: %s", lease, error.message)
+            return False
+        except Exception:
+            log.exception("lease %s is not cleared yet", lease)
+            return False
+        return True
 
     async def _wipe(self, lease: Bytes32) -> None:
         host = self.hosts.get(lease)
@@ -164,6 +183,8 @@ class LeaseDesk:
     async def _send(self, command: SendTx) -> None:
         try:
             await self._parts.chain.send(command)
+        except JournalFailedError:
+            raise
         except MillpondError as error:
             log.warning("%s of lease %s failed: %s", command.kind.value, command.lease, error.message)
             self._post(TxDone(command.lease, command.kind, command.number, error.message))

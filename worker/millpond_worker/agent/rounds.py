@@ -35,15 +35,19 @@ class Rounds:
             await self._parts.clock.sleep(self._parts.pace.reconcile)
 
     async def reconcile(self) -> None:
-        """One comparison: containers against leases, leases against the chain."""
+        """One comparison: containers against leases, leases against the chain. What fails is done again in the next."""
         self._count += 1
         try:
             await self._agent.leases.kill_orphans()
         except LaunchError as error:
             log.warning("the engine does not answer: %s", error.message)
+        except Exception:
+            log.exception("containers are not compared with leases")
         names = [name for name, row in self._agent.state.leases.items() if self._is_due(row)]
-        if names:
+        try:
             await self._agent.leases.check(names)
+        except Exception:
+            log.exception("leases are not compared with the chain")
 
     async def renew_forever(self) -> None:
         while True:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from millpond.protocol.errors import LaunchError, StorageError
 from millpond.protocol.messages import AttemptStatus, Failure
 from millpond_worker.agent import seal
-from millpond_worker.agent.background import Background
+from millpond_worker.agent.background import Background, logged, told
 from millpond_worker.agent.host import LeaseHost
 from millpond_worker.agent.inputs import RENTERS_FAULT, InputDesk, Inputs
 from millpond_worker.agent.latelogs import LateLogs
@@ -44,6 +45,14 @@ class TaskDesk:
         self._warm: set[AttemptKey] = set()
 
     def perform(self, command: TaskCommand) -> None:
+        """Starts what is commanded; what goes wrong on the way costs this attempt alone."""
+        try:
+            self._start(command)
+        except Exception as error:
+            log.exception("attempt %d of task %s failed", command.key.attempt, command.key.task)
+            self._give_up(command.key, error)
+
+    def _start(self, command: TaskCommand) -> None:
         key = command.key
         attempt = self._state.attempt(key)
         match command:
@@ -57,6 +66,13 @@ class TaskDesk:
                 self._begin(key, self._adopt(attempt), "adopt")
             case Seal() if attempt is not None:
                 self._seal(attempt, command)
+
+    def _give_up(self, key: AttemptKey, error: Exception) -> None:
+        """The machine takes whichever fits the state that the attempt got to."""
+        now = self._parts.clock.now()
+        self._ready.pop(key, None)
+        self._post(Exited(key, _lost(told(error)), now, now))
+        self._post(StoreFailed(key, told(error)))
 
     # INPUTS
 
@@ -85,8 +101,10 @@ class TaskDesk:
 
     # RUNNING
 
-    def _begin(self, key: AttemptKey, work: object, verb: str) -> None:
-        task = self._background.start(work, f"{verb} {key.task} #{key.attempt}")  # type: ignore[arg-type]
+    def _begin(self, key: AttemptKey, work: Coroutine[Any, Any, None], verb: str) -> None:
+        task = self._background.start(
+            work, f"{verb} {key.task} #{key.attempt}", lambda error: self._give_up(key, error)
+        )
         self._jobs[key] = task
         task.add_done_callback(lambda done: self._jobs.pop(key, None) if self._jobs.get(key) is done else None)
 
@@ -107,7 +125,7 @@ class TaskDesk:
             raise
         finally:
             if attempt.spec.inputs:
-                self._background.start(self.inputs.drop(key), "drop inputs")
+                self._background.start(self.inputs.drop(key), "drop inputs", logged)
         self._post(Exited(key, outcome, started, self._parts.clock.now()))
 
     async def _run(self, attempt: Attempt, inputs: Inputs, host: LeaseHost) -> Outcome:
@@ -161,7 +179,7 @@ class TaskDesk:
         job = self._jobs.get(key)
         host = self._leases.host(key.lease)
         if key in self._warm and host is not None:
-            self._background.start(self._cancel(host, key), f"cancel {key.task}")
+            self._background.start(self._cancel(host, key), f"cancel {key.task}", logged)
         elif job is not None:
             job.cancel()
 
@@ -176,7 +194,11 @@ class TaskDesk:
     def _seal(self, attempt: Attempt, command: Seal) -> None:
         left = seal.left_of(command.outcome)
         if left.needs_store:
-            self._background.start(self._seal_slowly(attempt, command), f"seal {attempt.key.task}")
+            self._background.start(
+                self._seal_slowly(attempt, command),
+                f"seal {attempt.key.task}",
+                lambda error: self._give_up(attempt.key, error),
+            )
         else:
             self._stored(attempt, command, seal.cids_of(left))
 
