@@ -19,6 +19,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
+import millpond
 from _demo import stranger, tables
 from _demo.earnings import withdraw_earnings
 from _demo.engine import choose_launcher
@@ -28,9 +31,6 @@ from _demo.picture import draw
 from _demo.renter import Rented, rent_and_run
 from _demo.report import Report, Run, make_report
 from _demo.runner import running_stack
-from rich.console import Console
-
-import millpond
 from millpond.chain.address_book import AddressBook
 from millpond.dev.accounts import Account, wallet
 from millpond.dev.stack import DevStack, StackConfig, address_book

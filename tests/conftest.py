@@ -1,11 +1,13 @@
 """Marks, and engines that must not be missing: MILLPOND_REQUIRE=docker,anvil turns their skips into failures."""
 
 import os
+import sys
 from collections.abc import Generator
 
 import pytest
 
 ENGINES = ("docker", "anvil", "gpu", "network", "forge", "brownie")
+RECURSION_LIMIT = 1000
 
 
 def required_engines() -> set[str]:
@@ -19,6 +21,11 @@ def required_engines() -> set[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     required_engines()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hypothesis may leave a higher limit behind; Python 3.11's JSON parser then overflows the C stack instead of raising."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 @pytest.hookimpl(wrapper=True)

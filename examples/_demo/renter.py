@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-import digits_sweep
-from digits_sweep import Point
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import digits_sweep
 import millpond
 from _demo.third import biggest, try_third
+from digits_sweep import Point
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import AttemptStatus, JobView, PoolView, ReceiptBundle, TaskResult
 from millpond.protocol.receipts import check_bundle

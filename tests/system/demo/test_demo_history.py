@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from _demo import ledger
 from _demo.earnings import withdraw_earnings
 from _demo.history import History, operation_name, read_history
-
 from millpond.chain import artefacts
 from millpond.chain.address_book import CREATE2_DEPLOYER
 from millpond.dev.accounts import Account, wallet

@@ -9,14 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
+
 from _demo import engine, stranger, tables
 from _demo.history import Balances
 from _demo.ledger import Gas, Money, Slice
 from _demo.picture import draw, grid_of
 from _demo.report import Report, Run
 from digits_sweep import Point
-from rich.console import Console
-
 from millpond.protocol.ids import ZERO_BYTES32
 
 MONEY = Money(deposited=1000, earmarked=1000, paid=97, fees=2, burnt=1, refunded=900)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import verify_receipt
 from _demo import stranger
-
 from millpond.protocol import wire
 from millpond.protocol.messages import ReceiptBundle
 

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import millpond.protocol.errors
@@ -44,8 +44,10 @@ def write_bundle(parent: Path) -> Path:
     folder = parent / f"runner-{digest}"
     if folder.is_dir():
         return folder
-    draft = parent / f".runner-{digest}-{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
+    parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(
+        tempfile.mkdtemp(prefix=".runner-", dir=parent)
+    )  # containers start at the same time: each writes its own
     for name, body in files.items():
         target = draft / name
         target.parent.mkdir(parents=True, exist_ok=True)
