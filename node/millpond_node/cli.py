@@ -101,4 +101,4 @@ def _show_error(error: MillpondError, as_json: bool) -> None:
         return
     click.echo(f"error: {error.message}", err=True)
     if error.remedy:
-        click.echo(f"remedy: {error.remedy}", err=True)
+        click.echo(f"  try: {error.remedy}", err=True)

@@ -43,5 +43,5 @@ async def _run(home: Home, *, as_json: bool) -> None:
     else:
         click.echo(f"worker {parts.identity.wallet.address}: launcher {parts.launcher.kind}")
         for info in parts.devices.values():
-            click.echo(f"  device {info.kind.value}: {info.name}, {info.memory_mib} MiB")
+            click.echo(f"  device {info.name}, {info.memory_mib} MiB")
     await App(home, assembled).run()
