@@ -16,6 +16,8 @@ import pytest
 
 from millpond.protocol.receipts import ReceiptError
 
+NODE_SEES_S = 10
+
 pytestmark = [pytest.mark.anvil, pytest.mark.timeout(300)]
 
 
@@ -111,8 +113,13 @@ def test_run_interrupted_closes_its_lease(run_cli: Callable[..., Any], stack: An
     child.communicate(timeout=60)
 
     assert child.returncode == 130
-    after = run_cli("lease", "ls", "--all", "--json").json
-    [state] = [view["state"] for view in after if view["lease"] not in before]
+    state = "serving"
+    for _ in range(NODE_SEES_S):  # an interrupted command closes on chain and does not wait for the node
+        after = run_cli("lease", "ls", "--all", "--json").json
+        [state] = [view["state"] for view in after if view["lease"] not in before]
+        if state != "serving":
+            break
+        time.sleep(1)
     assert state in ("closing", "closed")
 
 
