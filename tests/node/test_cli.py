@@ -55,7 +55,7 @@ def test_up_without_settings_names_the_file_it_looked_for(tmp_path) -> None:
     done = run("up", "--home", str(tmp_path / "none"))
     assert done.returncode == 3
     assert "error: there is no" in done.stderr
-    assert "remedy:" in done.stderr
+    assert "  try: " in done.stderr
 
 
 def test_status_without_a_node_says_how_to_start_it(tmp_path) -> None:
