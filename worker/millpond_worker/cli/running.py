@@ -34,9 +34,7 @@ def status_command(folder: str | None, as_json: bool) -> None:
     if status["warning"]:
         click.echo(f"warning: {status['warning']}")
     for device in status["devices"]:
-        click.echo(
-            f"device {device['name']}, free {device['free_share']} per mille, {device['free_memory_mib']} MiB"
-        )
+        click.echo(f"device {device['name']}, free {device['free_share']} per mille, {device['free_memory_mib']} MiB")
     tasks = ", ".join(f"{count} {name}" for name, count in status["tasks"].items() if count) or "none"
     click.echo(f"tasks: {tasks}; offers: {len(status['offers'])}; reports waiting: {status['reports_waiting']}")
     rows = [
