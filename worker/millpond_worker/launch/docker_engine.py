@@ -48,6 +48,8 @@ class DockerEngine:
                 self._client = _load()(url=self.address or None)
             except ValueError as error:
                 raise self._unavailable(error) from error
+            except AssertionError as error:  # what aiodocker says where it finds no socket at all
+                raise self._unavailable(FileNotFoundError("no socket of an engine was found")) from error
         return self._client
 
     def _unavailable(self, error: Exception) -> EngineUnavailableError:
