@@ -16,5 +16,7 @@ async def test_version_on_a_machine_without_any_socket_is_a_typed_error(monkeypa
 async def test_version_over_a_socket_nobody_serves_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
 
+    engine = DockerEngine()
     with pytest.raises(EngineUnavailableError, match="Docker does not answer"):
-        await DockerEngine().version()
+        await engine.version()
+    await engine.close()
