@@ -8,7 +8,7 @@ from millpond.chain.outbox import MemoryOutbox
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor
 from millpond.dev.accounts import provider_accounts, wallet
-from millpond.protocol.messages import PoolView
+from millpond.protocol.views import PoolView
 
 
 async def withdraw_earnings(rpc_url: str, pool: PoolView, provider: int = 0) -> int:

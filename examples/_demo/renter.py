@@ -15,9 +15,10 @@ import millpond
 from _demo.third import biggest, try_third
 from digits_sweep import Point
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptStatus, JobView, PoolView, ReceiptBundle, TaskResult
+from millpond.protocol.messages import AttemptStatus, TaskResult
 from millpond.protocol.receipts import check_bundle
 from millpond.protocol.units import format_amount
+from millpond.protocol.views import JobView, PoolView, ReceiptBundle
 
 WANTED = (millpond.Vgpu(share=500), millpond.Vgpu(share=300))
 DURATION_S = 900

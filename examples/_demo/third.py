@@ -13,9 +13,9 @@ from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor
 from millpond.dev.accounts import Account, wallet
 from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32
-from millpond.protocol.messages import OfferView, PoolView
 from millpond.protocol.signed import Request
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import OfferView, PoolView
 
 SUBMITTER = 5
 """Index of a development account that is nobody else's; it pays the gas of the refused transaction."""

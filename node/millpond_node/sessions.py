@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from millpond.protocol import wire
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import NodeMessage
+from millpond.protocol.link import NodeMessage
 
 MAX_QUEUED = 20_000
 SEND_SECONDS = 30.0

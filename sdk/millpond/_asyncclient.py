@@ -29,19 +29,10 @@ from millpond.errors import (
     SettingsError,
 )
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
-    LeaseView,
-    OfferView,
-    PoolView,
-    ReceiptBundle,
-    RequestState,
-    RequestView,
-    SignedRequest,
-    TaskResult,
-    Why,
-)
+from millpond.protocol.messages import SignedRequest, TaskResult
 from millpond.protocol.signing import Domain, address_of, sign
 from millpond.protocol.units import format_amount
+from millpond.protocol.views import LeaseView, OfferView, PoolView, ReceiptBundle, RequestState, RequestView, Why
 from millpond.settings import Network, home_folder, load_network
 from millpond.storage.cid import parse_cid
 from millpond.storage.errors import BlockNotFoundError

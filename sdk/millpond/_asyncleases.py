@@ -18,17 +18,11 @@ from millpond._source import source_of
 from millpond.errors import MillpondError, NodeError, TaskError
 from millpond.protocol import values
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32, task_id
-from millpond.protocol.messages import (
-    INLINE_BYTES,
-    LeaseState,
-    LeaseView,
-    Log,
-    SignedRequest,
-    TaskResult,
-    TaskSpec,
-)
+from millpond.protocol.link import Log
+from millpond.protocol.messages import INLINE_BYTES, SignedRequest, TaskResult, TaskSpec
 from millpond.protocol.signed import Voucher
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import LeaseState, LeaseView
 from millpond.protocol.vouchers import Meter
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from millpond._nodeapi import NodeApi
 from millpond._together import together
 from millpond.errors import NodeUnreachableError, TaskCancelledError
 from millpond.protocol.ids import Bytes32, job_id, task_id
-from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, JobView, Submit, TaskResult, TaskSpec
+from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, Submit, TaskResult, TaskSpec
+from millpond.protocol.views import JobView
 
 SUBMITS_IN_FLIGHT = 4
 MAX_SUBMIT_BYTES = 4 << 20

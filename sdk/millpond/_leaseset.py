@@ -13,7 +13,8 @@ from millpond._portal import call, finish
 from millpond._progress import bar
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import JobView, LeaseView, TaskResult
+from millpond.protocol.messages import TaskResult
+from millpond.protocol.views import JobView, LeaseView
 from millpond.task import enter, leave
 
 if TYPE_CHECKING:

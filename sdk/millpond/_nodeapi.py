@@ -17,21 +17,10 @@ from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol import wire
 from millpond.protocol.envelope import seal
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
-    JobView,
-    LeaseView,
-    Log,
-    OfferView,
-    PoolView,
-    ReceiptBundle,
-    RequestView,
-    SignedRequest,
-    Submit,
-    TaskResult,
-    VoucherNote,
-    Why,
-)
+from millpond.protocol.link import Log
+from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
 from millpond.protocol.signing import Domain, address_of
+from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, RequestView, Why
 
 TIMEOUT_S = 15.0
 STREAM_IDLE_S = 30.0

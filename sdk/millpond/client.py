@@ -17,7 +17,8 @@ from millpond._portal import call, finish
 from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
-from millpond.protocol.messages import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, TaskResult, Why
+from millpond.protocol.messages import TaskResult
+from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, Why
 from millpond.settings import Network
 from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 

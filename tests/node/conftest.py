@@ -33,12 +33,11 @@ from millpond.protocol.ids import (
     lease_id,
     task_id,
 )
-from millpond.protocol.messages import (
+from millpond.protocol.link import (
     Ack,
     AttemptEnded,
     Cancel,
     Desired,
-    DeviceEntry,
     Hello,
     LeasePhase,
     NodeMessage,
@@ -46,14 +45,17 @@ from millpond.protocol.messages import (
     Report,
     ReportBody,
     Run,
+    VoucherKept,
+    Welcome,
+)
+from millpond.protocol.messages import (
+    DeviceEntry,
     SignedOffer,
     SignedReceipt,
     SignedRequest,
     Submit,
     TaskSpec,
-    VoucherKept,
     VoucherNote,
-    Welcome,
 )
 from millpond.protocol.signed import Offer, Receipt, Request, Voucher
 from millpond.protocol.signing import Domain, address_of, sign

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import Ack, AttemptLost, LeasePhase, Ready, Refused, Report, Started, Welcome
+from millpond.protocol.link import Ack, AttemptLost, LeasePhase, Ready, Refused, Report, Started, Welcome
 from millpond_node.chain.port import Refusal
 from millpond_node.sessions import MAX_QUEUED, Session
 

@@ -30,11 +30,12 @@ from millpond.dev.accounts import Account, provider_accounts
 from millpond.dev.bootstrap import Pool, bootstrap
 from millpond.protocol import wire
 from millpond.protocol.ids import ZERO_BYTES32, job_id, task_id
-from millpond.protocol.messages import LeaseState, LeaseView, SignedRequest, Submit, TaskResult, TaskSpec, VoucherNote
+from millpond.protocol.messages import SignedRequest, Submit, TaskResult, TaskSpec, VoucherNote
 from millpond.protocol.receipts import check_signature
 from millpond.protocol.signed import Request, Voucher
 from millpond.protocol.signing import Domain, sign
 from millpond.protocol.values import decode, encode_bytes
+from millpond.protocol.views import LeaseState, LeaseView
 from millpond.storage.blocks import make_block
 from millpond.storage.http import HttpSource
 from millpond_worker.edge.clock import SystemClock

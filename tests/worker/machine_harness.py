@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from worker_world import START, desired, fact, spec, state, voucher
 
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32
-from millpond.protocol.messages import AttemptEnded, AttemptStatus, LeasePhase, Ready, Run, SignedReceipt
+from millpond.protocol.link import AttemptEnded, LeasePhase, Ready, Run
+from millpond.protocol.messages import AttemptStatus, SignedReceipt
 from millpond.protocol.signed import Receipt
 from millpond_worker.machine import rows
 from millpond_worker.machine.commands import (

@@ -21,18 +21,8 @@ from millpond.protocol.ids import (
     lease_id,
     task_id,
 )
-from millpond.protocol.messages import (
-    Desired,
-    Hello,
-    LeasePhase,
-    Report,
-    Run,
-    SignedOffer,
-    SignedRequest,
-    TaskSpec,
-    VoucherNote,
-    Welcome,
-)
+from millpond.protocol.link import Desired, Hello, LeasePhase, Report, Run, Welcome
+from millpond.protocol.messages import SignedOffer, SignedRequest, TaskSpec, VoucherNote
 from millpond.protocol.signed import Offer, Request, Voucher
 from millpond.protocol.signing import Domain, sign
 from millpond.protocol.values import encode_bytes

@@ -14,20 +14,9 @@ from starlette.responses import Response
 
 from millpond.protocol import wire
 from millpond.protocol.envelope import HEADER_AUDIENCE, HEADER_EXPIRY, HEADER_NONCE, HEADER_SIGNATURE
-from millpond.protocol.messages import (
-    JobView,
-    LeaseView,
-    Log,
-    OfferView,
-    PoolView,
-    ReceiptBundle,
-    RequestView,
-    SignedRequest,
-    Submit,
-    TaskResult,
-    VoucherNote,
-    Why,
-)
+from millpond.protocol.link import Log
+from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
+from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, RequestView, Why
 from millpond_node.agent import Agent
 from millpond_node.api.routes import CancelBody
 from millpond_node.version import own_version

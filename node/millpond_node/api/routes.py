@@ -10,16 +10,8 @@ from starlette.responses import Response
 
 from millpond.protocol import wire
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import (
-    JobView,
-    LeaseView,
-    Message,
-    OfferView,
-    RequestState,
-    SignedRequest,
-    Submit,
-    VoucherNote,
-)
+from millpond.protocol.messages import Message, SignedRequest, Submit, VoucherNote
+from millpond.protocol.views import JobView, LeaseView, OfferView, RequestState
 from millpond.storage.cid import parse_cid
 from millpond_node.agent import Agent
 from millpond_node.api import views

@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from millpond.protocol import wire
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import Beat, Hello, Log, Offers, Refused, Report
+from millpond.protocol.link import Beat, Hello, Log, Offers, Refused, Report
 from millpond_node.agent import Agent
 from millpond_node.api.edge import target
 from millpond_node.api.streams import log_key

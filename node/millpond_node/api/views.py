@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import LeaseView, OfferView, PoolView, RequestState, RequestView, Why
+from millpond.protocol.views import LeaseView, OfferView, PoolView, RequestState, RequestView, Why
 from millpond_node.agent import Agent
 from millpond_node.machine.leases import LeaseRecord
 from millpond_node.machine.requests import RequestRecord

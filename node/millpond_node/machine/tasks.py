@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import AttemptStatus, Failure, JobView, SignedReceipt, TaskSpec
+from millpond.protocol.messages import AttemptStatus, Failure, SignedReceipt, TaskSpec
+from millpond.protocol.views import JobView
 
 MIN_CREDIT = 2
 MAX_CREDIT = 256

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import FilterCount
 from millpond.protocol.signed import Offer, Request
+from millpond.protocol.views import FilterCount
 
 
 @dataclass(frozen=True, slots=True)

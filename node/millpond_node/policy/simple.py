@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import FilterCount
 from millpond.protocol.signed import Offer, Request
+from millpond.protocol.views import FilterCount
 from millpond_node.policy.filters import FILTERS, Ask, failing, first_failing, fits
 from millpond_node.policy.port import (
     Decision,

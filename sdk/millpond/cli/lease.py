@@ -9,8 +9,8 @@ import click
 from millpond.cli._connect import connect
 from millpond.cli._show import json_option, show_json, table, wallet_option
 from millpond.protocol.ids import bytes32
-from millpond.protocol.messages import LeaseState
 from millpond.protocol.units import format_amount
+from millpond.protocol.views import LeaseState
 
 ENDED = (LeaseState.CLOSING, LeaseState.CLOSED)
 

@@ -22,8 +22,8 @@ from millpond.dev.bootstrap import ADDRESS_BOOK, Pool, bootstrap
 from millpond.dev.daemons import NODE_ENTRY, WORKER_ENTRY, WorkerPlan, init_arguments, node_settings, write_settings
 from millpond.dev.processes import Process
 from millpond.errors import NodeError, NodeRefusedError, NodeUnreachableError
-from millpond.protocol.messages import OfferView
 from millpond.protocol.signing import Domain
+from millpond.protocol.views import OfferView
 from millpond.settings import DEV_CHAIN_ID, Network
 
 READY_TIMEOUT_S = 120.0

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from millpond.protocol.errors import InputError
-from millpond.protocol.messages import NodeMessage, WorkerMessage
+from millpond.protocol.link import NodeMessage, WorkerMessage
 
 MAX_MESSAGE_BYTES = 8 << 20
 MAX_SHOWN = 5

@@ -3,7 +3,7 @@
 import pytest
 
 from millpond.protocol import wire
-from millpond.protocol.messages import PoolView
+from millpond.protocol.views import PoolView
 from millpond.storage.blocks import make_block
 from millpond_node.api.app import OPEN, SIGNED
 from millpond_node.api.openapi import OPERATIONS, document

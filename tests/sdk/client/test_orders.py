@@ -5,8 +5,9 @@ import pytest
 from millpond._orders import NoOfferError, Order, build_request, choose_price, fits
 from millpond.errors import InputError
 from millpond.protocol.ids import ZERO_BYTES32, address, bytes32
-from millpond.protocol.messages import DeviceEntry, OfferView, PoolView, SignedOffer
+from millpond.protocol.messages import DeviceEntry, SignedOffer
 from millpond.protocol.signed import Offer
+from millpond.protocol.views import OfferView, PoolView
 from millpond.vgpu import Vgpu
 
 A, B, C = (address("0x" + byte * 20) for byte in ("aa", "bb", "cc"))

@@ -24,11 +24,10 @@ from worker_world import (
 )
 
 from millpond.protocol.hashing import sha256
-from millpond.protocol.messages import (
+from millpond.protocol.link import (
     Ack,
     AttemptEnded,
     AttemptLost,
-    AttemptStatus,
     Cancel,
     Ended,
     EndReason,
@@ -39,6 +38,7 @@ from millpond.protocol.messages import (
     Unpaid,
     VoucherKept,
 )
+from millpond.protocol.messages import AttemptStatus
 from millpond.protocol.receipts import check_signature
 from millpond.protocol.signing import Domain
 from millpond.protocol.values import decode

@@ -11,7 +11,8 @@ from machine_harness import DURATION, Harness
 from worker_world import PRICE, desired, spec
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptStatus, Cancel, LeasePhase
+from millpond.protocol.link import Cancel, LeasePhase
+from millpond.protocol.messages import AttemptStatus
 from millpond_worker.machine.events import Disconnected, Tick
 from millpond_worker.machine.model import LIVE, AttemptKey, LeaseState
 

@@ -8,15 +8,7 @@ import random
 
 from millpond.protocol import wire
 from millpond.protocol.errors import InputError, MillpondError
-from millpond.protocol.messages import (
-    Beat,
-    Hello,
-    NodeMessage,
-    Offers,
-    Refused,
-    Welcome,
-    WorkerMessage,
-)
+from millpond.protocol.link import Beat, Hello, NodeMessage, Offers, Refused, Welcome, WorkerMessage
 from millpond_worker.agent.core import Agent
 from millpond_worker.errors import NodeRefusedError, NodeUnreachableError
 from millpond_worker.machine.events import Connected, Disconnected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Log
+from millpond.protocol.link import Log
 from millpond_worker.launch.port import MAX_LOG_BYTES, LogChunk
 
 QUEUE_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from millpond.protocol import wire
-from millpond.protocol.messages import AttemptEnded, Report, ReportBody
+from millpond.protocol.link import AttemptEnded, Report, ReportBody
 from millpond.protocol.signing import Domain, sign
 from millpond.storage.journal import Batch, Journal
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptStatus, Cancel, Run
+from millpond.protocol.link import Cancel, Run
+from millpond.protocol.messages import AttemptStatus
 from millpond_worker.machine.commands import Adopt, Command, DropReports, Execute, Fetch, Report, Seal, Stop
 from millpond_worker.machine.events import Exited, InputsFailed, Outcome, Stored
 from millpond_worker.machine.model import (

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Ack, AttemptEnded, AttemptStatus, Cancel, Desired, Failure, Run, VoucherNote
+from millpond.protocol.link import Ack, AttemptEnded, Cancel, Desired, Run
+from millpond.protocol.messages import AttemptStatus, Failure, VoucherNote
 from millpond_worker.machine.model import AttemptKey, TxKind
 
 __all__ = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Desired, LeasePhase, ReportBody, VoucherNote
+from millpond.protocol.link import Desired, LeasePhase, ReportBody
+from millpond.protocol.messages import VoucherNote
 from millpond_worker.machine import admission, attempt
 from millpond_worker.machine.commands import CheckChain, Clear, Command, Launch, Note, Pause, Pull, Report, Resume
 from millpond_worker.machine.events import LeaseFact, LeaseStatus

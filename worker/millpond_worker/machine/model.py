@@ -12,22 +12,18 @@ from enum import StrEnum
 from typing import Any
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
-    Amount,
+from millpond.protocol.link import (
     AttemptEnded,
     AttemptLost,
     Ended,
     EndReason,
-    Message,
     Ready,
     ReportBody,
-    SignedOffer,
-    SignedRequest,
     Started,
-    TaskSpec,
     Unpaid,
     VoucherKept,
 )
+from millpond.protocol.messages import Amount, Message, SignedOffer, SignedRequest, TaskSpec
 from millpond.protocol.vouchers import Meter
 
 __all__ = [
