@@ -12,11 +12,13 @@ from millpond.protocol.errors import MillpondError
 
 COMMANDS = {
     "balance": ("money", "What the wallet and Escrow hold."),
+    "deploy": ("deploy", "Put the contracts on a chain, and compare them with it."),
     "dev": ("dev", "A whole development stack on this machine."),
     "fund": ("money", "Move money from the wallet into Escrow."),
     "lease": ("lease", "List and close leases."),
     "logs": ("logs", "What a job's tasks printed."),
     "offers": ("offers", "What can be rented now, and at what price."),
+    "pool": ("pool", "Make, list and show pools."),
     "receipt": ("receipt", "Fetch and verify receipts of tasks."),
     "run": ("run", "Rent a vGPU, run one command in a container, close."),
     "wallet": ("wallet", "Make and list wallets."),

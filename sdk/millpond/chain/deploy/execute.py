@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from millpond.chain import artefacts
 from millpond.chain.address_book import AddressBook, verify_book
@@ -18,6 +19,7 @@ from millpond.chain.deploy.journal import DeployJournal, MemoryDeployJournal, Pr
 from millpond.chain.deploy.look import estimate, first_block_with_code, genesis_of, look
 from millpond.chain.deploy.planner import Goal, Step, StepKind, plan, ready
 from millpond.chain.errors import DeployerMissingError, OutOfFundsError, RpcResponseError
+from millpond.chain.eth import TxReceipt
 from millpond.chain.outbox import OutboxRow, TxState
 from millpond.chain.transactor import DEFAULT_WAIT_S, Transactor, TxHandle
 from millpond.protocol.ids import Bytes32
@@ -56,8 +58,8 @@ class Deployer:
         self._say = say
         self._genesis = Bytes32("")
 
-    async def apply(self, goal: Goal, known: AddressBook | None = None) -> AddressBook:
-        """Does what is left and returns the verified address book; called again, it goes on where it stopped.
+    async def apply(self, goal: Goal, known: AddressBook | None = None, path: Path | None = None) -> AddressBook:
+        """Does what is left, verifies, writes the address book to `path` and returns it; called again, it goes on where it stopped.
 
         Raises `DeploymentConflictError`, `OutOfFundsError` (nothing was sent), `TransactionTimeoutError`, and what `plan`,
         `Transactor.send` and `verify_book` raise.
@@ -67,12 +69,18 @@ class Deployer:
         steps = await self._do_all(goal)
         book = await self._book(goal, steps, known)
         await verify_book(self._eth, book)
+        if path is not None:
+            book.save(path)
         self._write("finished")
         return book
 
-    def rows(self) -> list[OutboxRow]:
-        """The transactions of this deployment that this sender made, in order."""
-        return [row for row in self._transactor.rows() if row.key.startswith("deploy:")]
+    async def receipts(self) -> dict[str, TxReceipt]:
+        """Of the transactions that this sender made for deployments on this chain, by label, in order."""
+        rows = [row for row in self._transactor.rows() if row.key.startswith("deploy:") and row.mined_hash]
+        found = await self._eth.receipts([row.mined_hash for row in rows if row.mined_hash])
+        return {
+            f"{row.label} {row.key.rpartition(':')[2]}": item for row, item in zip(rows, found, strict=True) if item
+        }
 
     # JOURNAL
 
