@@ -15,6 +15,7 @@ from millpond_node.config import NodeConfig
 from millpond_node.core import Core, log
 from millpond_node.desk import Jobs
 from millpond_node.errors import NodeConfigError
+from millpond_node.ladders import Ladders
 from millpond_node.logs import LogBook
 from millpond_node.machine.leases import LeasePassed
 from millpond_node.machine.requests import Passed
@@ -50,6 +51,7 @@ class Agent:
         self.core = Core(config, facts, key, chain, journal, policy or SimplePolicy(), clock)
         self.jobs = Jobs(self.core)
         self.market = Market(self.core)
+        self.ladders = Ladders(self.core)
         self.blocks = Blocks(self.core, store)
         self.settlement = Settlement(self.core, self.blocks.add_file, self.market.send)
         self.workers = WorkersEdge(self.core, self.settlement)
@@ -74,6 +76,7 @@ class Agent:
             if result.signed is not None:
                 self.settlement.restore_receipt(job, task.id, result.cursor, result.signed)
         self.workers.restore()
+        self.ladders.restore()
         self.blocks.restore()
         self.gate.nonces.restore()
         core.durable.batch.append_event("start", core.policy.snapshot())
@@ -119,6 +122,7 @@ class Agent:
             self.spawn(self.settlement.post(), "post receipts")
         if number % 4 == 0:
             core.on_request(Passed())
+            self.ladders.climb()
             self.gate.nonces.sweep(core.clock.wall())
             self.market.wake.set()
         if number % SLOW_TICKS == 0:

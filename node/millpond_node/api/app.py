@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 from millpond_node.agent import Agent
 from millpond_node.api import metrics, openapi, routes, streams
 from millpond_node.api.edge import MAX_BLOCK_BODY_BYTES, Handler, OpenHandler, answer_error, open_to_all, signed
+from millpond_node.api.ladder import keep_ladder
 from millpond_node.api.socket import serve_worker
 from millpond_node.errors import NotFoundError
 
@@ -28,6 +29,7 @@ SIGNED: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v1/leases", routes.leases),
     ("GET", "/v1/leases/{lease}", routes.lease),
     ("POST", "/v1/leases/{lease}/vouchers", routes.voucher),
+    ("POST", "/v1/leases/{lease}/ladder", keep_ladder),
     ("POST", "/v1/jobs/{job}/tasks", routes.submit_tasks),
     ("GET", "/v1/jobs/{job}", routes.job),
     ("GET", "/v1/jobs/{job}/results", streams.results),

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from millpond.protocol import wire
 from millpond.protocol.envelope import HEADER_AUDIENCE, HEADER_EXPIRY, HEADER_NONCE, HEADER_SIGNATURE
+from millpond.protocol.ladders import Ladder
 from millpond.protocol.link import Log
 from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
 from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, RequestView, Why
@@ -55,6 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("get", "/v1/leases", "The caller's leases.", LeaseView, is_list=True),
     Operation("get", "/v1/leases/{lease}", "A lease; with wait, once its state changes.", LeaseView, query=("wait",)),
     Operation("post", "/v1/leases/{lease}/vouchers", "Keeps a voucher and forwards it to the worker.", None, VoucherNote),
+    Operation("post", "/v1/leases/{lease}/ladder", "Keeps vouchers signed in advance, and releases one per healthy tick.", None, Ladder),
     Operation("post", "/v1/jobs/{job}/tasks", "Queues tasks on leases; known ids change nothing.", None, Submit, 202),
     Operation("get", "/v1/jobs/{job}", "Counts of a job's tasks.", JobView),
     Operation("get", "/v1/jobs/{job}/results", "Results beyond a cursor; with follow, until all have ended.", TaskResult,
