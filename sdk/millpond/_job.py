@@ -55,7 +55,14 @@ class Job:
 
     async def submit(self, specs: Sequence[TaskSpec]) -> list[asyncio.Future[TaskResult]]:
         """Durable at the node on return: numbers the tasks, sends them, and gives a future for each."""
-        numbered = [self._number(spec) for spec in specs]
+        return await self.send(self.number(specs))
+
+    def number(self, specs: Sequence[TaskSpec]) -> list[TaskSpec]:
+        """The tasks with their ids and numbers in this job."""
+        return [self._number(spec) for spec in specs]
+
+    async def send(self, numbered: Sequence[TaskSpec]) -> list[asyncio.Future[TaskResult]]:
+        """Like `submit`, for tasks that have their numbers; may be repeated."""
         loop = asyncio.get_running_loop()
         futures = [self._waiting.setdefault(spec.id, loop.create_future()) for spec in numbered]
         gate = asyncio.Semaphore(SUBMITS_IN_FLIGHT)

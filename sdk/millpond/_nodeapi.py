@@ -17,6 +17,7 @@ from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol import wire
 from millpond.protocol.envelope import seal
 from millpond.protocol.ids import Address, Bytes32
+from millpond.protocol.ladders import Ladder
 from millpond.protocol.link import Log
 from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
 from millpond.protocol.signing import Domain, address_of
@@ -93,6 +94,9 @@ class NodeApi:
     async def post_voucher(self, voucher: VoucherNote) -> None:
         await self._post(dict[str, Any], f"/v1/leases/{voucher.lease}/vouchers", wire.write(voucher))
 
+    async def post_ladder(self, ladder: Ladder) -> None:
+        await self._post(dict[str, Any], f"/v1/leases/{ladder.lease}/ladder", wire.write(ladder))
+
     async def submit(self, submit: Submit) -> dict[str, Any]:
         return await self._post(dict[str, Any], f"/v1/jobs/{submit.job}/tasks", wire.write(submit))
 
@@ -105,9 +109,9 @@ class NodeApi:
     async def receipt(self, task: Bytes32, attempt: int) -> ReceiptBundle:
         return await self._get(ReceiptBundle, f"/v1/receipts/{task}/{attempt}")
 
-    async def results(self, job: Bytes32, after: int) -> AsyncGenerator[TaskResult, None]:
-        """Results beyond cursor `after` as they come, for as long as the node keeps the stream open."""
-        async for line in self._lines(f"/v1/jobs/{job}/results?after={after}&follow=1"):
+    async def results(self, job: Bytes32, after: int, *, follow: bool = True) -> AsyncGenerator[TaskResult, None]:
+        """Results beyond cursor `after`; with `follow` as they come, for as long as the node keeps the stream open."""
+        async for line in self._lines(f"/v1/jobs/{job}/results?after={after}&follow={int(follow)}"):
             yield wire.read(TaskResult, line, limit=64 << 20)
 
     async def logs(self, job: Bytes32, task: Bytes32 | None, after: int, *, follow: bool) -> AsyncGenerator[Log, None]:

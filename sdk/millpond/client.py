@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from millpond._asyncclient import AsyncClient
 from millpond._asyncleases import OnLog
+from millpond._handles import Handle
 from millpond._leaseset import LeaseSet
-from millpond._portal import call, finish
+from millpond._portal import call, finish, iterate
 from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
@@ -102,6 +103,18 @@ class Client:
         leases = self._call(lambda: self._async.rent(vgpus, duration=duration, price=price, priority=priority))
         return LeaseSet(self._portal, leases)
 
+    def attach(self, *leases: Bytes32) -> LeaseSet:
+        """See `AsyncClient.attach`."""
+        return LeaseSet(self._portal, self._call(lambda: self._async.attach(leases)))
+
+    def handle(self, handle_id: str) -> Handle:
+        """See `AsyncClient.handle`."""
+        return Handle(self._portal, self._async.handle(handle_id))
+
+    def results(self, job: Bytes32, after: int = 0, *, follow: bool = False) -> Iterator[TaskResult]:
+        """See `AsyncClient.results`."""
+        return iterate(self._portal, lambda: self._async.results(job, after, follow=follow))
+
     def why(self, request: Bytes32) -> Why:
         return self._call(lambda: self._async.why(request))
 
@@ -133,7 +146,7 @@ class Client:
 
     def job(self, job: Bytes32) -> JobView:
         """Counts of a job of this wallet."""
-        return self._call(lambda: self._async.api.job(job))
+        return self._call(lambda: self._async.job(job))
 
     def fetch(self, cid: str) -> bytes:
         """See `AsyncClient.fetch`."""
