@@ -78,7 +78,7 @@ class Payer:
 
     async def _pay(self, least: int = 0) -> None:
         """`least` 1: a lease that served nothing still says so, which gives the opening deposit back."""
-        until = min(int(time.time()), self._seen_at + self._tick)
+        until = int(min(time.time(), self._seen_at + self._tick))
         due = max(self._meter.earned(until), least)
         if due <= self.cumulative and self.cumulative:
             return
