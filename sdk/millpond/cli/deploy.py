@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -253,16 +253,20 @@ async def _apply(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     from millpond.chain.deploy.execute import Deployer
+    from millpond.chain.deploy.execute import fee_policy as fee_policy_of
     from millpond.chain.transactor import Transactor
 
     async with connected(rpc_url, chain_id) as eth:
         chain = await eth.chain_id()
         signer, site = signer_of(wallet, chain), site_of(folder, chain)
         with site.opened() as (journal, outbox):
-            known = None if options.is_replacing else site.known()
-            async with Transactor(eth, signer, outbox, transactor_config(*limits)) as transactor:
+            goal, known = wanted.goal(signer.address), None if options.is_replacing else site.known()
+            config = transactor_config(*limits)
+            if limits[1] is None:
+                config = replace(config, fees=await fee_policy_of(eth, goal, journal, signer.address))
+            async with Transactor(eth, signer, outbox, config) as transactor:
                 deployer = Deployer(transactor, journal, options, say)
-                book = await deployer.apply(wanted.goal(signer.address), known, site.book)
+                book = await deployer.apply(goal, known, site.book)
                 return await _apply_report(deployer, book, site.book)
 
 

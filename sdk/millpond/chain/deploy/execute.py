@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +17,16 @@ from millpond.chain.address_book import AddressBook, verify_book
 from millpond.chain.deploy import proxy
 from millpond.chain.deploy.errors import DeploymentStuckError
 from millpond.chain.deploy.journal import DeployJournal, MemoryDeployJournal, Progress, check_same, progress
+from millpond.chain.deploy.keys import intent_key
 from millpond.chain.deploy.look import estimate, first_block_with_code, genesis_of, look
 from millpond.chain.deploy.planner import Goal, Step, StepKind, plan, ready
 from millpond.chain.errors import DeployerMissingError, OutOfFundsError, RpcResponseError
-from millpond.chain.eth import TxReceipt
+from millpond.chain.eth import Eth, TxReceipt
+from millpond.chain.fees import FeePolicy
 from millpond.chain.outbox import OutboxRow, TxState
+from millpond.chain.reverts import ContractRevertError
 from millpond.chain.transactor import DEFAULT_WAIT_S, Transactor, TxHandle
-from millpond.protocol.ids import Bytes32
+from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.units import format_amount
 
 POLL_S = 0.5
@@ -57,6 +61,7 @@ class Deployer:
         self._options = options or ApplyOptions()
         self._say = say
         self._genesis = Bytes32("")
+        self._reverted: set[str] = set()
 
     async def apply(self, goal: Goal, known: AddressBook | None = None, path: Path | None = None) -> AddressBook:
         """Does what is left, verifies, writes the address book to `path` and returns it; called again, it goes on where it stopped.
@@ -127,8 +132,12 @@ class Deployer:
             self._say(f"{step.name:<13} {step.address}  " + (f"block {block}" if block else "was there"))
             self._write("done", step=step.name, block=block, address=step.address)
 
+    def _key(self, step: Step) -> str:
+        return intent_key(self._transactor, step.key, step.call) if step.call else step.key
+
     def _row(self, step: Step) -> OutboxRow | None:
-        handle = self._transactor.handle(step.key)
+        """The transaction that did the step, or may yet."""
+        handle = self._transactor.handle(self._key(step))
         return handle.row if handle else None
 
     async def _check_funds(self, steps: list[Step]) -> None:
@@ -152,15 +161,27 @@ class Deployer:
 
     async def _do(self, batch: list[Step]) -> None:
         """All are sent before the first is waited for: addresses do not depend on order."""
-        waiting: list[TxHandle] = []
+        waiting: list[tuple[Step, TxHandle]] = []
         for step in batch:
             self._write("begin", step=step.name, address=step.address, key=step.key)
             if step.kind is StepKind.PROXY:
                 await self._send_proxy()
             elif step.call is not None:
-                waiting.append(await self._transactor.send_call(step.key, step.call))
-        for handle in waiting:
-            await handle.mined(self._options.wait_s)
+                with self._taking_over(step):
+                    waiting.append((step, await self._transactor.send_call(self._key(step), step.call)))
+        for step, handle in waiting:
+            with self._taking_over(step):
+                await handle.mined(self._options.wait_s)
+
+    @contextmanager
+    def _taking_over(self, step: Step) -> Iterator[None]:
+        """A step that reverts may have been done by somebody else meanwhile, to the same effect: once, the next look tells."""
+        try:
+            yield
+        except ContractRevertError:
+            if step.name in self._reverted:
+                raise
+            self._reverted.add(step.name)
 
     async def _send_proxy(self) -> None:
         """The signature does not name a chain (before EIP-155): some servers refuse that."""
@@ -183,7 +204,7 @@ class Deployer:
 
     async def _is_settled(self, steps: list[Step]) -> bool:
         """Whether nothing of ours can still change; after a wait the caller looks again."""
-        ours = [handle for step in steps if (handle := self._transactor.handle(step.key))]
+        ours = [handle for step in steps if (handle := self._transactor.handle(self._key(step)))]
         pending = [handle for handle in ours if handle.row.state is not TxState.FINAL]
         if not self._options.is_final_awaited or not pending:
             return True
@@ -218,3 +239,17 @@ class Deployer:
         if all(blocks):
             return min(blocks)
         return min([await first_block_with_code(self._eth, step.address) for step in contracts])
+
+
+async def fee_policy(eth: Eth, goal: Goal, journal: DeployJournal, sender: Address) -> FeePolicy:
+    """The fees of a run for which nobody set a cap.
+
+    The proxy's published transaction offers 100 gwei; where it is the newest, servers suggest a tip of that size to everybody. So a
+    deployment that brings the proxy keeps to what was asked before, also when it is resumed.
+    """
+    genesis = await genesis_of(eth)
+    cap = progress(journal.records(), genesis).fee_cap
+    if not cap and any(step.kind is StepKind.PROXY for step in plan(goal, await look(eth, goal), sender)):
+        cap = (await estimate(eth, [], sender, FeePolicy())).max_fee
+        journal.append({"kind": "fees", "genesis": genesis, "cap": cap})
+    return FeePolicy(cap=cap, urgent_cap=cap) if cap else FeePolicy()

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -105,11 +105,13 @@ class FileDeployJournal:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the journal says of one chain. `addresses` are those of the newest plan, `blocks` of the steps that were seen."""
+    """What the journal says of one chain. `addresses` are those of the newest plan, `blocks` of the steps that were seen.
+    `fee_cap` is the most that this run offers, wei per gas; 0 for none of its own."""
 
     addresses: dict[str, Address] = field(default_factory=dict)
     blocks: dict[str, int] = field(default_factory=dict)
     is_finished: bool = False
+    fee_cap: int = 0
 
 
 def progress(records: Iterable[Record], genesis: Bytes32) -> Progress:
@@ -120,11 +122,13 @@ def progress(records: Iterable[Record], genesis: Bytes32) -> Progress:
             continue
         match record["kind"]:
             case "plan":
-                now = Progress(record["addresses"], now.blocks)
+                now = replace(now, addresses=record["addresses"], is_finished=False)
+            case "fees":
+                now = replace(now, fee_cap=record["cap"])
             case "done":
-                now = Progress(now.addresses, {**now.blocks, record["step"]: record["block"]})
+                now = replace(now, blocks={**now.blocks, record["step"]: record["block"]})
             case "finished":
-                now = Progress(now.addresses, now.blocks, is_finished=True)
+                now = replace(now, is_finished=True, fee_cap=0)
             case "replaced":
                 now = Progress()
     return now

@@ -29,10 +29,14 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of all that is left, in wei: `expected` at the present price, `at_most` is what the sender must hold."""
+    """The cost of all that is left, in wei: `expected` at the present price, `at_most` is what the sender must hold.
+
+    `gas_price` is what would be paid now and `max_fee` what is offered at most, wei per gas.
+    """
 
     quotes: tuple[Quote, ...]
     gas_price: int
+    max_fee: int
     gas: int
     expected: int
     at_most: int
@@ -80,7 +84,7 @@ async def _look_at_tokens(
 
 
 async def estimate(eth: Eth, steps: Sequence[Step], sender: Address, fees: FeePolicy) -> Estimate:
-    """What the steps that are not done cost `sender`. Raises `FeeCapError`, `ContractRevertError` kinds and the errors of `Rpc`."""
+    """What the steps that are not done cost `sender`. Raises `FeeCapError` and the errors of `Rpc`."""
     now = {step.name for step in ready(steps)}
     quotes = [await _quote(eth, step, sender, step.name in now) for step in steps if not step.is_done]
     base_fee, tip = await _price(eth)
@@ -91,6 +95,7 @@ async def estimate(eth: Eth, steps: Sequence[Step], sender: Address, fees: FeePo
     return Estimate(
         quotes=tuple(quotes),
         gas_price=price,
+        max_fee=offer.max_fee,
         gas=total,
         expected=total * price + value,
         at_most=limit * offer.max_fee + value,
@@ -104,10 +109,8 @@ async def _quote(eth: Eth, step: Step, sender: Address, is_ready: bool) -> Quote
         try:
             measured = await eth.estimate_gas(sender, step.call.to, step.call.data, value, step.call.label)
             return Quote(step.name, measured, value, True)
-        except ContractRevertError:
-            raise
-        except RpcResponseError:
-            pass  # some servers estimate nothing for a sender without funds
+        except (ContractRevertError, RpcResponseError):
+            pass  # the same is waiting for a block already, or the server estimates nothing for a sender without funds
     return Quote(step.name, gas.bound(step), value, False)
 
 

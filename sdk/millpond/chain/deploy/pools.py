@@ -9,8 +9,8 @@ from millpond.chain.address_book import verify_book
 from millpond.chain.bindings.structs import PoolParams
 from millpond.chain.calls import Call
 from millpond.chain.deploy.errors import PoolFileError, PoolOwnerError
+from millpond.chain.deploy.keys import intent_key
 from millpond.chain.deployment import CoreContracts
-from millpond.chain.outbox import TxState
 from millpond.chain.transactor import DEFAULT_WAIT_S, Transactor
 from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32
 
@@ -103,16 +103,9 @@ async def apply_pool(
 
 
 def _key(transactor: Transactor, pool: Address, name: str, call: Call) -> str:
-    """A pool is made once; its node and description may change back and forth: each change is an intent of its own."""
-    if name == "create":
-        return f"pool:{pool}"
-    count = 0
-    while handle := transactor.handle(f"{name}:{pool}:{count}"):
-        is_this = handle.row.data == call.data and handle.row.state not in (TxState.MINED, TxState.FINAL)
-        if is_this:
-            break
-        count += 1
-    return f"{name}:{pool}:{count}"
+    """A pool is made once; its node and description may change back and forth."""
+    base = f"pool:{pool}" if name == "create" else f"{name}:{pool}"
+    return intent_key(transactor, base, call, is_repeatable=name != "create")
 
 
 async def list_pools(core: CoreContracts) -> list[PoolView]:
