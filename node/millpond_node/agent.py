@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 
+from millpond.protocol.ids import Address
 from millpond.storage.journal import Journal, JournalFailedError
 from millpond.storage.port import BlockStore
 from millpond_node.auth import Gate
@@ -25,6 +27,7 @@ from millpond_node.news import News
 from millpond_node.policy.port import Policy
 from millpond_node.policy.simple import SimplePolicy
 from millpond_node.settle import Settlement
+from millpond_node.usage import UsageBook
 from millpond_node.workers import WorkersEdge
 
 TICK_S = 0.25
@@ -58,6 +61,8 @@ class Agent:
         self.workers.wake = self.market.wake
         self.news = News(self.core, self.market, self.settlement)
         self.gate = Gate(self.core)
+        self.usage = UsageBook(self.core.books.leases)
+        self.streams: Counter[Address] = Counter()
         self.logs = LogBook(config.limits.log_kib_per_task << 10, config.limits.log_mib << 20)
         self._stopping = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
@@ -152,6 +157,7 @@ class Agent:
         self.jobs.sweep(core.clock.monotonic())
         self.settlement.forget_jobs(before - set(core.books.desk.jobs))
         sweep(core, self.market)
+        self.usage.forget_gone()
         self.spawn(self._sweep_blocks(), "sweep blocks")
 
     async def _sweep_blocks(self) -> None:

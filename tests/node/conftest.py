@@ -63,6 +63,7 @@ from millpond.storage.journal import Journal, JournalFailedError, MemoryJournal,
 from millpond.storage.memory import MemoryStore
 from millpond_node.agent import Agent
 from millpond_node.api.app import build_app
+from millpond_node.api.http import server_options
 from millpond_node.chain.fake import FakeChain
 from millpond_node.chain.port import DeviceFacts, PoolFacts
 from millpond_node.clock import SystemClock
@@ -413,15 +414,7 @@ async def start_node(
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    options = uvicorn.Config(
-        build_app(agent),
-        log_level="warning",
-        lifespan="off",
-        ws_max_size=8 << 20,
-        ws_per_message_deflate=False,
-        ws="websockets-sansio",
-    )
-    server = uvicorn.Server(options)
+    server = uvicorn.Server(server_options(build_app(agent), agent.core.config.limits))
     tasks = [asyncio.create_task(agent.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     while not server.started:
         await asyncio.sleep(0.01)

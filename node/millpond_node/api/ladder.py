@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from starlette.responses import Response
 
 from millpond.protocol import wire
 from millpond.protocol.ladders import Ladder
+from millpond.protocol.messages import Amount, Message
 from millpond_node.agent import Agent
-from millpond_node.api.edge import Call, reply_json
+from millpond_node.api.edge import Call, reply
 from millpond_node.errors import RequestRefusedError
 
 
+@dataclass(frozen=True, slots=True)
+class LadderKept(Message):
+    """`rungs` of the ladder sent, and what it may still release."""
+
+    rungs: int
+    left: Amount
+
+
 async def keep_ladder(agent: Agent, call: Call) -> Response:
-    """What the lease's ladder may still release, as a decimal string."""
     ladder = wire.read(Ladder, call.body)
     if ladder.lease != call.id("lease"):
         raise RequestRefusedError(
@@ -20,4 +30,4 @@ async def keep_ladder(agent: Agent, call: Call) -> Response:
         )
     await agent.ladders.keep(call.caller, ladder, call.body)
     await agent.core.durable.settled()
-    return reply_json({"rungs": len(ladder.rungs), "left": str(agent.ladders.left(ladder.lease))})
+    return reply(LadderKept(len(ladder.rungs), agent.ladders.left(ladder.lease)))

@@ -52,7 +52,7 @@ def _gauges(agent: Agent) -> dict[str, tuple[str, float]]:
     core, desk = agent.core, agent.core.books.desk
     return {
         "chain_block": ("Newest block looked at.", core.head),
-        "followers": ("Open result streams.", core.counters["followers"]),
+        "followers": ("Open streams of results and logs.", agent.streams.total()),
         "jobs": ("Jobs kept.", len(desk.jobs)),
         "nonces": ("Nonces remembered.", len(agent.gate.nonces)),
         "offers": ("Offers of connected workers.", len(core.books.offers)),

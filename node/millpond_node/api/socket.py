@@ -88,8 +88,9 @@ async def _read(agent: Agent, socket: WebSocket, session: Session) -> None:
         match wire.read_worker_message(data):
             case Report() as report:
                 workers.report(session, report)
-            case Beat():
+            case Beat(usage=usage):
                 core.counters["beats"] += 1
+                agent.usage.take(session.worker, usage, core.now())
             case Offers(offers=offers):
                 workers.offers(session, offers)
             case Log() as entry:

@@ -30,6 +30,7 @@ from millpond.protocol.messages import (
     TaskSpec,
     VoucherNote,
 )
+from millpond.protocol.usage import LeaseUsage
 
 BEAT_SECONDS = 2
 SUSPECT_BEATS = 3
@@ -101,14 +102,24 @@ class AttemptEnded(Message):
     kind: Literal["attempt_ended"] = "attempt_ended"
 
 
+class LossCause(StrEnum):
+    """Whose doing the loss of an attempt may be: it counts as one of the task's tries only where that may be the task itself."""
+
+    TASK = "task"  # its container ended, its inputs or outputs failed: counts
+    CRASH = "crash"  # the worker ended without a word: counts once the attempt had started
+    WORKER = "worker"  # the worker holds no such attempt, or has no room: never counts
+    LEASE = "lease"  # the lease is not served now: never counts, and nothing more is sent until it is
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptLost(Message):
-    """The container ended under the attempt; nothing was signed, it may run again under the next attempt number."""
+    """Nothing was signed, or is held any more, of the attempt; the task may run again under the next attempt number."""
 
     lease: Bytes32
     task: Bytes32
     attempt: int
     reason: str
+    cause: LossCause = LossCause.TASK
     kind: Literal["attempt_lost"] = "attempt_lost"
 
 
@@ -148,9 +159,12 @@ class Report(Message):
 
 @dataclass(frozen=True, slots=True)
 class Beat(Message):
+    """`usage`: what was measured of each lease since the last beat; none where nothing was."""
+
     running: int
     queued: int
     leases: int
+    usage: tuple[LeaseUsage, ...] = ()
     kind: Literal["beat"] = "beat"
 
 
