@@ -11,6 +11,7 @@ import click
 from millpond.protocol.errors import MillpondError
 
 COMMANDS = {
+    "attach": ("detached", "Take up a lease that another command left, pay it, close it at the end."),
     "balance": ("money", "What the wallet and Escrow hold."),
     "deploy": ("deploy", "Put the contracts on a chain, and compare them with it."),
     "dev": ("dev", "A whole development stack on this machine."),
@@ -20,6 +21,7 @@ COMMANDS = {
     "offers": ("offers", "What can be rented now, and at what price."),
     "pool": ("pool", "Make, list and show pools."),
     "receipt": ("receipt", "Fetch and verify receipts of tasks."),
+    "results": ("detached", "How the tasks of a job ended."),
     "run": ("run", "Rent a vGPU, run one command in a container, close."),
     "wallet": ("wallet", "Make and list wallets."),
     "why": ("why", "Why a request waits."),

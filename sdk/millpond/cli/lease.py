@@ -7,7 +7,7 @@ import time
 import click
 
 from millpond.cli._connect import connect
-from millpond.cli._show import json_option, show_json, table, wallet_option
+from millpond.cli._show import json_option, show_json, show_settlement, table, wallet_option
 from millpond.protocol.ids import bytes32
 from millpond.protocol.units import format_amount
 from millpond.protocol.views import LeaseState
@@ -63,13 +63,4 @@ def lease_close(lease: str, wallet: str | None, as_json: bool) -> None:
     with connect(wallet) as client:
         pool = client.pool
         settlement = client.close_lease(wanted)
-    if as_json:
-        show_json(settlement)
-        return
-    symbol, decimals = pool.token_symbol, pool.token_decimals
-    for label in ("earmark", "paid", "fee", "burnt", "refunded"):
-        click.echo(f"{label:<9} {format_amount(getattr(settlement, label), decimals)} {symbol}")
-    if not settlement.is_settled:
-        click.echo(
-            "the worker has not settled yet; what no voucher takes comes back after the claim window at the latest"
-        )
+    show_settlement(settlement, pool, as_json=as_json)
