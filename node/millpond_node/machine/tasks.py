@@ -15,7 +15,7 @@ from millpond.protocol.views import JobView
 
 MIN_CREDIT = 2
 MAX_CREDIT = 256
-WINDOW_S = 0.1
+WINDOW_S = 0.3
 """A lane holds what it works off in this time, so that it never idles and other lanes get their part."""
 
 
