@@ -247,8 +247,8 @@ class WorkersEdge:
                 self._ended(record, body)
             case Started(lease=lease, task=task, attempt=attempt):
                 core.on_task(AttemptStarted(lease, task, attempt))
-            case AttemptLost(lease=lease, task=task, attempt=attempt, reason=reason):
-                core.on_task(AttemptGone(lease, task, attempt, reason))
+            case AttemptLost(lease=lease, task=task, attempt=attempt, reason=reason, cause=cause):
+                core.on_task(AttemptGone(lease, task, attempt, reason, cause))
             case Ready(lease=lease, at=at):
                 core.on_lease(WorkerReady(lease, at))
             case VoucherKept(lease=lease, cumulative=cumulative):

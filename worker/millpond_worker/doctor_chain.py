@@ -128,11 +128,18 @@ def stake_check(found: Contracts, standing: Standing, exposure: int) -> Check:
 
     needed = f"{amount(found.params.minProvision)} provisioned, {amount(exposure)} unreserved for the dearest lease"
     measured = f"{amount(standing.active)} provisioned, {amount(standing.unreserved)} unreserved"
+    if exposure:
+        measured += f", enough for {standing.unreserved // exposure} more of the dearest lease"
     if standing.is_retired or standing.active < found.params.minProvision or not standing.active:
         return Check("stake", FAIL, measured, needed, f"{INIT} It stakes more with --stake.")
     if standing.unreserved < exposure:
         return Check(
-            "stake", WARN, measured, needed, "Stake more with `millpond-worker init --stake`, or offer shorter leases."
+            "stake",
+            WARN,
+            measured,
+            needed,
+            "Stake more with `millpond-worker init --stake`, or offer shorter leases (max_duration in worker.toml). What ended leases "
+            "reserve is free again after the pool's claim and dispute windows.",
         )
     return Check("stake", OK, measured, needed)
 

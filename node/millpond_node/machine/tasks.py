@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from millpond.protocol.ids import Address, Bytes32
+from millpond.protocol.link import LossCause
 from millpond.protocol.messages import AttemptStatus, Failure, SignedReceipt, TaskSpec
 from millpond.protocol.views import JobView
 
@@ -157,6 +158,7 @@ class AttemptGone:
     task: Bytes32
     attempt: int
     reason: str
+    cause: LossCause = LossCause.TASK
 
 
 @dataclass(frozen=True, slots=True)

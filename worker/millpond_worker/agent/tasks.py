@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from millpond.protocol.errors import LaunchError, StorageError
+from millpond.protocol.link import LossCause
 from millpond.protocol.messages import AttemptStatus, Failure
 from millpond_worker.agent import seal
 from millpond_worker.agent.background import Background, logged, told
@@ -18,7 +19,12 @@ from millpond_worker.agent.leases import LeaseDesk
 from millpond_worker.agent.logs import AttemptLog, LogQueue
 from millpond_worker.agent.parts import Parts
 from millpond_worker.agent.python_match import python_problem
-from millpond_worker.launch.errors import CommandStartError, ImageMissingError, RenterNotAllowedError
+from millpond_worker.launch.errors import (
+    CommandStartError,
+    EngineUnavailableError,
+    ImageMissingError,
+    RenterNotAllowedError,
+)
 from millpond_worker.launch.port import Container, LogChunk, OnLog, TaskFrame
 from millpond_worker.machine.commands import Adopt, Execute, Fetch, Seal, Stop
 from millpond_worker.machine.events import Event, Exited, InputsFailed, InputsReady, Outcome, Stored, StoreFailed
@@ -95,7 +101,8 @@ class TaskDesk:
         except StorageError as error:
             self._post(InputsFailed(key, error.message))
         except OSError as error:
-            self._post(InputsFailed(key, f"inputs cannot be kept here: {error.strerror}"))
+            await self._hold_back()
+            self._post(InputsFailed(key, f"inputs cannot be kept here: {error.strerror}", LossCause.WORKER))
         else:
             self._post(InputsReady(key))
 
@@ -118,6 +125,9 @@ class TaskDesk:
                 outcome = await self._run(attempt, inputs, host)
         except (CommandStartError, ImageMissingError, RenterNotAllowedError) as error:
             outcome = Outcome(AttemptStatus.FAILED, Failure(error.code, error.message))
+        except EngineUnavailableError as error:
+            await self._hold_back()
+            outcome = _lost(error.message, LossCause.WORKER)
         except LaunchError as error:
             outcome = _lost(error.message)
         except asyncio.CancelledError:
@@ -127,6 +137,10 @@ class TaskDesk:
             if attempt.spec.inputs:
                 self._background.start(self.inputs.drop(key), "drop inputs", logged)
         self._post(Exited(key, outcome, started, self._parts.clock.now()))
+
+    async def _hold_back(self) -> None:
+        """This machine cannot run anything just now: what it gives back at once would come back at once."""
+        await self._parts.clock.sleep(self._parts.pace.retry_most)
 
     async def _run(self, attempt: Attempt, inputs: Inputs, host: LeaseHost) -> Outcome:
         spec, key, image = attempt.spec, attempt.key, attempt.spec.image or host.spec.image
@@ -229,8 +243,8 @@ class TaskDesk:
             self.late.add(attempt.key.lease, seal.left_of(command.outcome).late_log)
 
 
-def _lost(message: str) -> Outcome:
-    return Outcome(None, Failure("TaskLostError", message))
+def _lost(message: str, cause: LossCause = LossCause.TASK) -> Outcome:
+    return Outcome(None, Failure("TaskLostError", message), cause=cause)
 
 
 def _digest(container: Container | None) -> str:

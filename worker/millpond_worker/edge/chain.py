@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millpond.chain.bindings import Controller, Devices, Escrow
+from millpond.chain.bindings import Controller, Devices, Escrow, MockToken, Staking
 from millpond.chain.calls import Call, Contract
 from millpond.chain.errors import RpcResponseError, TransactionTimeoutError
 from millpond.chain.eth import Eth
@@ -38,12 +38,16 @@ class Withdrawn:
     amount: int
     tx_hash: Bytes32
     gas_used: int
+    symbol: str
+    decimals: int
 
     def as_dict(self) -> dict[str, object]:
         return {
             "token": self.token,
             "payout": self.payout,
             "amount": str(self.amount),
+            "symbol": self.symbol,
+            "decimals": self.decimals,
             "tx": self.tx_hash,
             "gas_used": self.gas_used,
         }
@@ -97,6 +101,7 @@ class EvmChain:
                 claim_window=params.claimWindow,
                 dispute_window=params.disputeWindow,
                 max_duration=params.maxDuration,
+                exposure_ppm=params.exposurePpm,
             )
         return self._pool
 
@@ -135,10 +140,14 @@ class EvmChain:
         pool = await self.pool()
         return (await Devices(self.eth, pool.devices).standing_of(device)).offerEpoch
 
+    async def unreserved(self, provider: Address) -> int:
+        staking = Staking(self.eth, await self.controller.staking())
+        return await staking.unreserved(self.controller.address, provider)
+
     async def send(self, command: SendTx) -> None:
         await self.start()
         key = f"{command.kind.value}:{command.lease}:{command.number}"
-        handle = await self._transactor.enqueue(key, self._call(command))
+        handle = await self._transactor.enqueue(key, self._call(command, (await self.pool()).escrow))
         while True:
             try:
                 await handle.mined(WAIT_S)
@@ -161,16 +170,20 @@ class EvmChain:
             f"withdraw:{payout}:{head.number}", escrow.withdraw_owed(pool.token, payout)
         )
         receipt = await handle.mined()
-        return Withdrawn(pool.token, payout, amount, receipt.tx_hash, receipt.gas_used)
+        token = MockToken(self.eth, pool.token)
+        symbol, decimals = await asyncio.gather(token.symbol(), token.decimals())
+        return Withdrawn(pool.token, payout, amount, receipt.tx_hash, receipt.gas_used, symbol, decimals)
 
     async def close(self) -> None:
         await self._transactor.stop()
         self._outbox.close()
         await self.eth.rpc.close()
 
-    def _call(self, command: SendTx) -> Call:
-        lease = command.lease
+    def _call(self, command: SendTx, escrow: Address) -> Call:
+        lease, signed = command.lease, (command.cumulative, command.signature)
         match command.kind:
+            case TxKind.COLLECT:
+                return Escrow(self.eth, escrow).collect(self.controller.address, lease, *signed)
             case TxKind.NOTICE:
                 return self.controller.give_notice(lease)
             case TxKind.DEMAND:
@@ -180,7 +193,7 @@ class EvmChain:
             case TxKind.CLOSE_UNPAID:
                 return self.controller.close_unpaid(lease)
             case TxKind.COLLECT_FINAL:
-                return self.controller.collect_final(lease, command.cumulative, command.signature)
+                return self.controller.collect_final(lease, *signed)
             case TxKind.RELEASE:
                 return self.controller.release_exposure(lease)
 
@@ -215,4 +228,5 @@ def _fact(lease: Bytes32, item: dict[str, Any], account: dict[str, Any] | None, 
         notice_ends_at=item["noticeEndsAt"],
         demanded_at=item["demandedAt"],
         is_settled=account["isSettled"],
+        collected=account["collected"],
     )
