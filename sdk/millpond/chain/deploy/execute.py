@@ -95,7 +95,7 @@ class Deployer:
         else:
             check_same(self._progress().addresses, goal)
             check_same(known.contracts if known and known.genesis == self._genesis else {}, goal)
-        self._write("plan", addresses=goal.addresses(), sender=self._transactor.address, tokens=goal.listed())
+        self._write("plan", addresses=dict(goal.addresses()), sender=self._transactor.address, tokens=goal.listed())
 
     def _progress(self) -> Progress:
         return progress(self._journal.records(), self._genesis)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from millpond.chain import artefacts
 from millpond.chain.address_book import CORE, DeploymentSettings
@@ -53,17 +54,13 @@ class Goal:
     tokens: tuple[Address, ...] = ()
     has_test_token: bool = False
 
-    def init_codes(self) -> dict[str, bytes]:
+    def init_codes(self) -> Mapping[str, bytes]:
         """Bytecode and constructor arguments of each contract, by name."""
-        codes = {name: self.settings.init_code(name) for name in CORE}
-        if self.has_test_token:
-            codes[TEST_TOKEN] = artefacts.load(TEST_TOKEN).init_code(*TEST_TOKEN_ARGUMENTS)
-        return codes
+        return _init_codes(self.settings, self.has_test_token)
 
-    def addresses(self) -> dict[str, Address]:
+    def addresses(self) -> Mapping[str, Address]:
         """Where each contract lies, on every chain alike (EIP-1014)."""
-        salt = raw32(self.settings.salt)
-        return {name: create2_address(proxy.CREATE2_DEPLOYER, salt, code) for name, code in self.init_codes().items()}
+        return _addresses(self.settings, self.has_test_token)
 
     def listed(self) -> tuple[Address, ...]:
         """All tokens of the allow-list that the goal names, the test token first, none twice."""
@@ -99,6 +96,20 @@ class Step:
     def key(self) -> str:
         """Its intent key in the sender's outbox."""
         return f"deploy:{self.name}:{self.address}"
+
+
+@lru_cache(maxsize=8)
+def _init_codes(settings: DeploymentSettings, has_test_token: bool) -> Mapping[str, bytes]:
+    codes = {name: settings.init_code(name) for name in CORE}
+    if has_test_token:
+        codes[TEST_TOKEN] = artefacts.load(TEST_TOKEN).init_code(*TEST_TOKEN_ARGUMENTS)
+    return codes
+
+
+@lru_cache(maxsize=8)
+def _addresses(settings: DeploymentSettings, has_test_token: bool) -> Mapping[str, Address]:
+    codes, salt = _init_codes(settings, has_test_token), raw32(settings.salt)
+    return {name: create2_address(proxy.CREATE2_DEPLOYER, salt, code) for name, code in codes.items()}
 
 
 def plan(goal: Goal, sight: Sight, sender: Address) -> list[Step]:
