@@ -150,7 +150,7 @@ class TaskDesk:
             digest = await self._parts.launcher.pull(image)
             cold = host.cold_spec(key.task, key.attempt, image, spec.env, inputs.files)
             done = await host.run_cold(cold, spec.command, spec.time_limit_s, on_log)
-            return seal.outcome_of(done, kept.bytes(), digest)
+            return seal.outcome_of(done, kept.bytes(done.log_bytes), digest)
         problem = python_problem(spec.python, host.container)
         if problem:
             return Outcome(AttemptStatus.FAILED, Failure("PythonMismatchError", problem))
@@ -160,7 +160,7 @@ class TaskDesk:
             container, done = await host.execute(frame, image, spec.env, on_log)
         finally:
             self._warm.discard(key)
-        return seal.outcome_of(done, kept.bytes(), _digest(container))
+        return seal.outcome_of(done, kept.bytes(done.log_bytes), _digest(container))
 
     async def _adopt(self, attempt: Attempt) -> None:
         key, spec = attempt.key, attempt.spec
@@ -175,14 +175,14 @@ class TaskDesk:
             )
             left = max(1.0, spec.time_limit_s - (self._parts.clock.now() - attempt.started_at))
             done = await self._parts.launcher.adopt(owned, left, self._listen(key, kept))
-            outcome = seal.outcome_of(done, kept.bytes(), await self._parts.launcher.image_digest(image))
+            outcome = seal.outcome_of(done, kept.bytes(done.log_bytes), await self._parts.launcher.image_digest(image))
         except (LaunchError, StopIteration, KeyError) as error:
             outcome = _lost(f"the container that outlived the worker cannot be adopted: {error}")
         self._post(Exited(key, outcome, attempt.started_at, self._parts.clock.now()))
 
     def _listen(self, key: AttemptKey, kept: AttemptLog) -> OnLog:
         def on_log(chunk: LogChunk) -> None:
-            kept.add(chunk.data)
+            kept.add(chunk)
             self.logs.add(key.lease, chunk)
             self.has_logs.set()
 

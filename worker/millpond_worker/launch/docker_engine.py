@@ -169,10 +169,29 @@ class DockerEngine:
 
 
 async def _messages(content: StreamReader) -> AsyncIterator[tuple[str, bytes]]:
-    """Takes Docker's multiplexed stream apart: one byte of stream, three of nothing, four of length, then the bytes."""
-    while True:
-        try:
-            stream, length = STREAM_HEADER.unpack(await content.readexactly(STREAM_HEADER.size))
-            yield ("stderr" if stream == 2 else "stdout"), await content.readexactly(length)
-        except asyncio.IncompleteReadError:
-            return
+    """Docker's multiplexed stream taken apart. A frame is one write of the container's, often one line: what has come is joined."""
+    rest = b""
+    while data := await content.readany():
+        found, rest = take_frames(rest + data)
+        for message in found:
+            yield message
+
+
+def take_frames(data: bytes) -> tuple[list[tuple[str, bytes]], bytes]:
+    """Whole frames, neighbours of one stream joined, and the bytes of the frame that is not whole yet.
+
+    A frame is one byte of stream, three of nothing, four of length, then the bytes.
+    """
+    parts: list[tuple[str, list[bytes]]] = []
+    at = 0
+    while at + STREAM_HEADER.size <= len(data):
+        number, length = STREAM_HEADER.unpack_from(data, at)
+        start = at + STREAM_HEADER.size
+        if start + length > len(data):
+            break
+        stream = "stderr" if number == 2 else "stdout"
+        if not parts or parts[-1][0] != stream:
+            parts.append((stream, []))
+        parts[-1][1].append(data[start : start + length])
+        at = start + length
+    return [(stream, b"".join(pieces)) for stream, pieces in parts], data[at:]
