@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from anyio.from_thread import start_blocking_portal
 from millpond import Client
 from millpond.chain import devnet
 from millpond.chain.errors import DevnetError
+from millpond.cli import main
 from millpond.dev import stack as dev_stack
 from millpond.dev.stack import DevStack, StackConfig
 from millpond.protocol.ids import Bytes32
@@ -73,9 +75,8 @@ class Quick:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a renter's process left behind; `process` may still run."""
+    """What a renter's process left behind."""
 
-    process: subprocess.Popen[str]
     lease: Bytes32
     handles: list[str]
     cost: int
@@ -111,20 +112,32 @@ def client(quick: Quick) -> Iterator[Client]:
         yield made
 
 
-def leave(quick: Quick, share: int, tasks: int, seconds: float, ahead_s: int, *, until_done: bool, stays: bool) -> Left:
-    """Another process rents, spawns, detaches; with `stays` it lives on until it is killed."""
-    arguments = json.dumps([share, tasks, seconds, ahead_s, until_done])
-    process = subprocess.Popen(
-        [sys.executable, str(quick.renter), arguments, "600" if stays else "0"],
+@pytest.fixture(scope="module")
+def departed(quick: Quick) -> Iterator[list[Left]]:
+    """Two processes that rented, spawned and detached at the same time: one was killed, one ended."""
+    plans = [(4, 2.0, 60, True, 600), (1, 0.1, 300, True, 0)]
+    started = [_start_renter(quick, [250, *plan[:-1]], plan[-1]) for plan in plans]
+    left = [_left(process) for process in started]
+    started[0].kill()
+    assert [process.wait(30) for process in started] == [-signal.SIGKILL, 0]
+    yield left
+    for process in started:
+        process.kill()
+
+
+def _start_renter(quick: Quick, arguments: list[Any], stays_s: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(quick.renter), json.dumps(arguments), str(stays_s)],
         env={**os.environ, "MILLPOND_HOME": str(quick.home)},
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def _left(process: subprocess.Popen[str]) -> Left:
     assert process.stdout is not None
     said = json.loads(process.stdout.readline())
-    if not stays:
-        assert process.wait(60) == 0
-    return Left(process, Bytes32(said["lease"]), said["handles"], said["cost"])
+    return Left(Bytes32(said["lease"]), said["handles"], said["cost"])
 
 
 def view_of(client: Client, lease: Bytes32) -> LeaseView:
@@ -140,12 +153,11 @@ def wait_for(client: Client, lease: Bytes32, condition: Callable[[LeaseView], bo
     return view
 
 
-def test_killed_renters_tasks_go_on_and_another_process_gets_pays_and_closes(quick: Quick, client: Client) -> None:
-    left = leave(quick, 250, 5, 2.0, 60, until_done=True, stays=True)
-    left.process.kill()
-    left.process.wait(10)
-    price = view_of(client, left.lease).offer.offer.pricePerSecond
-    first = view_of(client, left.lease).voucher
+def test_killed_renters_tasks_go_on_and_another_process_gets_pays_and_closes(
+    departed: list[Left], client: Client
+) -> None:
+    left = departed[0]
+    price, first = view_of(client, left.lease).offer.offer.pricePerSecond, view_of(client, left.lease).voucher
 
     paid = wait_for(client, left.lease, lambda view: view.voucher >= first + 3 * TICK_S * price)
     assert paid.state is LeaseState.SERVING
@@ -153,63 +165,65 @@ def test_killed_renters_tasks_go_on_and_another_process_gets_pays_and_closes(qui
     with client.attach(left.lease) as leases:
         found = [client.handle(handle).result(30) for handle in left.handles]
 
-    assert [result.cursor for result in later] == [3, 4, 5]
-    assert found == [0, 1, 4, 9, 16]
+    assert [result.cursor for result in later] == [3, 4]
+    assert found == [0, 1, 4, 9]
     [settlement] = leases.settlements
     assert settlement.is_settled
     assert settlement.paid + settlement.fee + settlement.burnt >= paid.voucher
     assert left.cost == 60 * price
 
 
-def test_ladder_until_done_ends_with_the_tasks_and_a_later_process_resumes(quick: Quick, client: Client) -> None:
-    left = leave(quick, 250, 1, 0.1, 300, until_done=True, stays=False)
+def test_ladder_until_done_ends_with_the_tasks_and_a_later_process_resumes(
+    departed: list[Left], client: Client
+) -> None:
+    left = departed[1]
     paused = wait_for(client, left.lease, lambda view: view.state is LeaseState.UNPAID)
+    price = paused.offer.offer.pricePerSecond
     time.sleep(TICK_S)
 
-    assert view_of(client, left.lease).voucher == paused.voucher
-    price = paused.offer.offer.pricePerSecond
-    assert paused.voucher <= (time.time() - paused.ready_at) * price
+    assert view_of(client, left.lease).voucher == paused.voucher < 300 * price
     with client.attach(left.lease) as leases:
         wait_for(client, left.lease, lambda view: view.state is LeaseState.SERVING)
         assert leases.detach(20) == 20 * price
         assert len(leases) == 0
-    assert client.close_lease(left.lease).is_settled
 
 
-def test_run_detached_then_results_and_attach_by_commands(quick: Quick) -> None:
-    left = _millpond(quick, "run", "--detach", "60s", "--json", "--", "sh", "-c", "sleep 3; echo hi; exit 3")
-    said = json.loads(left.stdout)
+def test_run_detached_then_results_and_attach_by_commands(millpond: Callable[..., str]) -> None:
+    left = json.loads(millpond("run", "--detach", "60s", "--json", "--", "sh", "-c", "sleep 3; echo hi; exit 3"))
+    attached = json.loads(millpond("attach", left["lease"], "--job", left["job"], "--json"))
+    shown = json.loads(millpond("results", left["job"], "--log", "--json"))
 
-    attached = _millpond(quick, "attach", said["lease"], "--job", said["job"], "--json")
-    results = _millpond(quick, "results", said["job"], "--log", "--json")
-    behind = _millpond(quick, "results", said["job"], "--after", "1")
-
-    assert json.loads(attached.stdout)["is_settled"]
-    shown = json.loads(results.stdout)
+    assert attached["is_settled"]
     assert (shown["cursor"], shown["log"], shown["failure"]["type"]) == (1, "hi\n", "ProcessEnded")
-    assert said["handle"] == f"{said['job']}/0"
-    assert behind.stdout == ""
+    assert left["handle"] == f"{left['job']}/0"
+    assert millpond("results", left["job"], "--after", "1") == ""
 
 
-def test_ladder_of_a_killed_worker_releases_nothing(quick: Quick, client: Client) -> None:
-    left = leave(quick, 250, 1, 100.0, 300, until_done=False, stays=False)
-    wait_for(client, left.lease, lambda view: view.voucher > 0)
+def test_ladder_of_a_killed_worker_releases_nothing(quick: Quick, departed: list[Left], client: Client) -> None:
+    lease = departed[1].lease
+    with client.attach(lease) as leases:
+        leases.detach(60, until_done=False)
+    first = view_of(client, lease).voucher
+    wait_for(client, lease, lambda view: view.voucher > first)
     quick.stack.kill(0)
     time.sleep(1)
-    before = view_of(client, left.lease).voucher
+    before = view_of(client, lease).voucher
     time.sleep(PATIENCE_S + TICK_S)
 
-    assert view_of(client, left.lease).voucher == before
+    assert view_of(client, lease).voucher == before
 
 
-def _millpond(quick: Quick, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done: Any = subprocess.run(
-        [sys.executable, "-m", "millpond", *arguments],
-        env={**os.environ, "MILLPOND_HOME": str(quick.home)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+@pytest.fixture
+def millpond(quick: Quick, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command in this process that succeeds; what it writes to standard output."""
+    monkeypatch.setenv("MILLPOND_HOME", str(quick.home))
+
+    def run(*arguments: str) -> str:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capfd.readouterr()
+        assert not ended.value.code, captured.err
+        return captured.out
+
+    return run
