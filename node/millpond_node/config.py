@@ -48,7 +48,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """One pool's node. Times in seconds. `key` names a keystore file, `dev_key` an account of the development chain."""
+    """One pool's node. Times in seconds. `key` names a keystore file, `dev_key` an account of the development chain.
+
+    `rpc_url` holds one URL or several with commas; the file may write them as a list.
+    """
 
     home: Path
     rpc_url: str
@@ -113,6 +116,8 @@ def load_config(home: Path) -> NodeConfig:
 def parse_config(data: dict[str, Any], home: Path) -> NodeConfig:
     """Settings from a table; unknown keys and values of a wrong kind are refused."""
     values = dict(data)
+    if isinstance(values.get("rpc_url"), list) and all(isinstance(item, str) for item in values["rpc_url"]):
+        values["rpc_url"] = ",".join(values["rpc_url"])
     limits = Limits(**_checked(values.pop("limits", {}), Limits, "limits."))
     known = _checked(values, NodeConfig, "")
     missing = [name for name in ("rpc_url", "chain_id", "controller") if name not in known]

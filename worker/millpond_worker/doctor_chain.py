@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from millpond.chain.address_book import AddressBook, verify_book
+from millpond.chain.agreement import agreed_header
 from millpond.chain.eth import Eth
 from millpond.chain.rpc import Rpc
 from millpond.protocol.errors import MillpondError
@@ -37,6 +38,7 @@ async def _checks(config: WorkerConfig, home: Home, eth: Eth) -> AsyncIterator[C
         yield Check.of(error, "rpc", needed)
         return
     yield Check("rpc", OK, f"{config.rpc_url}, chain {chain_id}, block {header.number if header else 0}", needed)
+    yield await rpc_servers_check(eth)
     yield skew_check(header.timestamp if header else 0, BLOCK_TIME_S)
     yield await _book(config, home, eth)
     try:
@@ -48,6 +50,22 @@ async def _checks(config: WorkerConfig, home: Home, eth: Eth) -> AsyncIterator[C
     async for check in _standing(config, home, found):
         yield check
     yield await _node(config, found)
+
+
+async def rpc_servers_check(eth: Eth) -> Check:
+    """Whether a majority of the RPC servers agrees on a block; one server alone is believed, which is said."""
+    needed = "a majority of 3 or more RPC servers that agree"
+    count = len(eth.rpc.urls)
+    if count < 3:
+        remedy = 'Write `rpc_url = ["...", "...", "..."]` in worker.toml with servers of different operators.'
+        return Check(
+            "rpc_servers", WARN, f"{count}: what a lying server says is not noticed or stops work", needed, remedy
+        )
+    try:
+        header = await agreed_header(eth)
+    except MillpondError as error:
+        return Check.of(error, "rpc_servers", needed)
+    return Check("rpc_servers", OK, f"{count}, block {header.number} by majority", needed)
 
 
 async def _book(config: WorkerConfig, home: Home, eth: Eth) -> Check:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from millpond.chain.agreement import agreed_call, agreed_header
 from millpond.chain.bindings import Controller, Devices, Escrow, MockToken, Staking
 from millpond.chain.calls import Call, Contract
 from millpond.chain.errors import RpcResponseError, TransactionTimeoutError
-from millpond.chain.eth import Eth
+from millpond.chain.eth import Eth, Header
 from millpond.chain.keys import Wallet
 from millpond.chain.outbox import SqliteOutbox
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor, TransactorConfig
-from millpond.protocol.errors import ChainError
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import Address, Bytes32, bytes32
 from millpond_worker.errors import NodeUnknownError
@@ -54,7 +54,7 @@ class Withdrawn:
 
 
 class EvmChain:
-    """`Chain` over one RPC URL. `node_url` given: the node is not looked up, only its key."""
+    """`Chain` over one RPC URL, or several with commas. `node_url` given: the node is not looked up, only its key."""
 
     def __init__(
         self,
@@ -126,12 +126,14 @@ class EvmChain:
     async def facts(self, leases: Sequence[Bytes32]) -> list[LeaseFact]:
         if not leases:
             return []
-        head, pool = await self.head(), await self.pool()
+        pool = await self.pool()
+        header = await agreed_header(self.eth)
+        head = Head(header.number, header.timestamp)
         escrow = Escrow(self.eth, pool.escrow)
-        found = await self._read_many(self.controller, "leaseOf", [(lease,) for lease in leases], head.number)
+        found = await self._read_many(self.controller, "leaseOf", [(lease,) for lease in leases], header)
         known = [lease for lease, item in zip(leases, found, strict=True) if item["status"]]
         accounts = await self._read_many(
-            escrow, "leaseAccount", [(self.controller.address, lease) for lease in known], head.number
+            escrow, "leaseAccount", [(self.controller.address, lease) for lease in known], header
         )
         by_lease = dict(zip(known, accounts, strict=True))
         return [_fact(lease, item, by_lease.get(lease), head) for lease, item in zip(leases, found, strict=True)]
@@ -197,21 +199,18 @@ class EvmChain:
             case TxKind.RELEASE:
                 return self.controller.release_exposure(lease)
 
-    async def _read_many(self, contract: Contract, name: str, args: Sequence[Sequence[Any]], block: int) -> list[Any]:
-        """One view of many leases, in one request, all of the same block."""
+    async def _read_many(self, contract: Contract, name: str, args: Sequence[Sequence[Any]], at: Header) -> list[Any]:
+        """One view of many leases, in one request, all of the same block, as a majority of the RPC servers says."""
         if not args:
             return []
         calls = [
             (
                 "eth_call",
-                ({"to": contract.address, "data": "0x" + contract.abi.encode_call(name, *each).hex()}, hex(block)),
+                ({"to": contract.address, "data": "0x" + contract.abi.encode_call(name, *each).hex()}, hex(at.number)),
             )
             for each in args
         ]
-        answers = await self.eth.rpc.batch(calls)
-        if not all(isinstance(answer, str) for answer in answers):
-            raise ChainError(f"the RPC answered {name} with no data", method="eth_call")
-        return [contract.abi.decode_result(name, bytes.fromhex(answer[2:])) for answer in answers]
+        return [contract.abi.decode_result(name, answer) for answer in await agreed_call(self.eth, at, calls)]
 
 
 def _fact(lease: Bytes32, item: dict[str, Any], account: dict[str, Any] | None, head: Head) -> LeaseFact:
