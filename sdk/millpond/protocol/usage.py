@@ -14,7 +14,7 @@ MAX_BEAT_USAGES = 256
 
 @dataclass(frozen=True, slots=True)
 class LeaseUsage(Message):
-    """One measurement. `at` is Unix seconds at the worker; `cpu_ms` counts from the lease's start, over all of its containers.
+    """One measurement. `at` is Unix seconds at the worker; `cpu_ms` counts over all of the lease's containers since its worker began to measure them.
 
     `memory_peak_bytes` is the highest that was measured, not the highest there was. None is what the worker cannot measure: a lease
     without a network has no network bytes, one without a GPU of its own no GPU figures.

@@ -10,6 +10,7 @@ from millpond.protocol import wire
 from millpond.protocol.errors import InputError, MillpondError
 from millpond.protocol.link import Beat, Hello, NodeMessage, Offers, Refused, Welcome, WorkerMessage
 from millpond_worker.agent.core import Agent
+from millpond_worker.agent.usage import MEASURE_SECONDS, Gauge
 from millpond_worker.errors import NodeRefusedError, NodeUnreachableError
 from millpond_worker.machine.events import Connected, Disconnected
 from millpond_worker.machine.model import LIVE, AttemptState
@@ -26,6 +27,7 @@ class Link:
         self._agent, self._parts = agent, agent.parts
         self._jitter = random.Random()
         self._offers_changed = asyncio.Event()
+        self._gauge = Gauge(agent.parts.launcher)
         self.is_up = False
         self.last_error = ""
 
@@ -105,6 +107,7 @@ class Link:
             self._send_logs(line),
             self._send_offers(line),
             self._beat(line),
+            self._measure(),
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -164,7 +167,16 @@ class Link:
         state = self._agent.state
         running = sum(found.state is AttemptState.RUNNING for found in state.attempts.values())
         queued = sum(found.state is AttemptState.QUEUED for found in state.attempts.values())
-        return Beat(running, queued, sum(row.state in LIVE for row in state.leases.values()))
+        live = sum(row.state in LIVE for row in state.leases.values())
+        return Beat(running, queued, live, self._gauge.take())
+
+    async def _measure(self) -> None:
+        """Apart from the beats: an engine that answers slowly must not make the worker look dead."""
+        while True:
+            leases = [name for name, row in self._agent.state.leases.items() if row.state in LIVE]
+            if leases:
+                await self._gauge.measure(leases, self._parts.clock.now())
+            await self._parts.clock.sleep(MEASURE_SECONDS)
 
     async def _send(self, line: Line, message: WorkerMessage) -> None:
         await line.send(wire.write(message))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aiohttp import StreamReader
 
 CALL_TIMEOUT_S = 30.0
+STATS_TIMEOUT_S = 5.0
 PULL_TIMEOUT_S = 1800.0
 STREAM_HEADER = struct.Struct(">B3xI")
 NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
@@ -116,6 +117,17 @@ class DockerEngine:
             return await self._call(lambda docker: self._container(docker, container).show())
         except EngineRefusedError as error:
             raise ContainerGoneError("the container is gone", container=container) from error
+
+    async def stats(self, container: str) -> dict[str, Any]:
+        """One reading of the engine's figures. Raises `ContainerGoneError`."""
+        wanted = {"stream": "false", "one-shot": "true"}
+        try:
+            found = await self._call(
+                lambda docker: docker._query_json(f"containers/{container}/stats", params=wanted), STATS_TIMEOUT_S
+            )
+        except EngineRefusedError as error:
+            raise ContainerGoneError("the container is gone", container=container) from error
+        return dict(found)
 
     async def list(self, label: Mapping[str, str]) -> list[dict[str, Any]]:
         """Summaries of running and ended containers with these labels."""
