@@ -45,8 +45,8 @@ class Session:
             await self._wake.wait()
             self._wake.clear()
             waiting, self.queue = self.queue, []
-            for message in waiting[:MAX_QUEUED]:
+            for frame in wire.frames(wire.write(message) for message in waiting[:MAX_QUEUED]):
                 async with asyncio.timeout(SEND_SECONDS):
-                    await send_text(wire.write(message).decode())
+                    await send_text(frame.decode())
             if self.is_over:
                 return

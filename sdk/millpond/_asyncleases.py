@@ -35,6 +35,7 @@ READY_TIMEOUT_S = 300.0
 VOUCHER_TIMEOUT_S = 10.0
 SETTLE_TIMEOUT_S = 60.0
 POLL_S = 0.5
+LINGER_S = 30
 LOG_GRACE_S = 1.0
 OnLog = Callable[[Log], None]
 SERVED = (LeaseState.SERVING, LeaseState.UNPAID)
@@ -199,6 +200,7 @@ class AsyncLeases:
         self.settlements: list[Settlement] = []
         self.jobs: list[Job] = []
         self._spawned: Batcher | None = None
+        self._called: Batcher | None = None
 
     @property
     def client(self) -> AsyncClient:
@@ -232,7 +234,7 @@ class AsyncLeases:
         """
         cost = sum([await lease.detach(seconds, until_done=until_done) for lease in self.leases])
         self._client.keep(self.jobs)
-        self.leases, self.jobs, self._spawned = [], [], None
+        self.leases, self.jobs, self._spawned, self._called = [], [], None, None
         return cost
 
     def job(self, on_result: OnResult | None = None) -> Job:
@@ -245,7 +247,9 @@ class AsyncLeases:
 
     def batcher(self) -> Batcher:
         """A new job whose tasks come one at a time."""
-        return Batcher(self.job(), self._template)
+        job = self.job()
+        job.linger_s = LINGER_S
+        return Batcher(job, self._template)
 
     async def spawn(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncHandle:
         """Submits `task`, durable at the node on return, and does not wait for it; all that is spawned here is one job."""
@@ -270,9 +274,10 @@ class AsyncLeases:
         return AsyncHandle(self._client, batcher.job.id, sent.index, future)
 
     async def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs `task` once and returns its value; raises a `TaskError` kind."""
-        job = self.job()
-        [future] = await job.submit([await self.spec(await self._template(task), args, kwargs)])
+        """Runs `task` once and returns its value; raises a `TaskError` kind. All calls are one job, whose results come by one stream."""
+        if self._called is None:
+            self._called = self.batcher()
+        _, future = await self._called.submit(await self.spec(await self._called.template(task), args, kwargs))
         return await fetch_value(self._client, await future)
 
     async def map(

@@ -18,6 +18,8 @@ SUBMITS_IN_FLIGHT = 4
 MAX_SUBMIT_BYTES = 4 << 20
 SPEC_OVERHEAD_BYTES = 512
 RECONNECT_PAUSE_S = 0.5
+RESUBMIT_PAUSE_S = 0.05
+"""After a stream that ended in order, while tasks are on their way to the node."""
 PATIENCE_S = 900.0
 OnResult = Callable[[TaskResult], None]
 
@@ -37,7 +39,10 @@ class Template:
 
 
 class Job:
-    """Submits tasks to `leases` and hands out each result once. All methods belong to one event loop."""
+    """Submits tasks to `leases` and hands out each result once. All methods belong to one event loop.
+
+    The stream of results stays open for `linger_s` seconds after the last, for a job that more tasks are to come to.
+    """
 
     def __init__(self, api: NodeApi, leases: Sequence[Bytes32]) -> None:
         self.id = job_id(secrets.token_bytes(32))
@@ -47,6 +52,7 @@ class Job:
         self._waiting: dict[Bytes32, asyncio.Future[TaskResult]] = {}
         self._cursor = 0
         self._reader: asyncio.Task[None] | None = None
+        self.linger_s = 0
         self._on_result: list[OnResult] = []
 
     def watch(self, on_result: OnResult) -> None:
@@ -105,14 +111,15 @@ class Job:
         last_heard = loop.time()
         while any(not future.done() for future in self._waiting.values()):
             try:
-                async for result in self._api.results(self.id, self._cursor):
+                async for result in self._api.results(self.id, self._cursor, linger_s=self.linger_s):
                     last_heard = loop.time()
                     self._deliver(result)
                 last_heard = loop.time()
+                await asyncio.sleep(RESUBMIT_PAUSE_S)
             except NodeUnreachableError as error:
                 if loop.time() - last_heard > PATIENCE_S:
                     raise error
-            await asyncio.sleep(RECONNECT_PAUSE_S)
+                await asyncio.sleep(RECONNECT_PAUSE_S)
 
     def _deliver(self, result: TaskResult) -> None:
         if result.cursor <= self._cursor:

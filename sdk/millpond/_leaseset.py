@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +12,7 @@ from millpond._handles import Handle
 from millpond._outcomes import error_of
 from millpond._portal import call, finish
 from millpond._progress import bar
+from millpond._ready import Ready
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import TaskResult
@@ -175,12 +176,13 @@ class LeaseSet:
             source = self._async.map(
                 task, listed, is_ordered=is_ordered, is_raising=is_raising, on_result=arrived, on_job=self._keep_job
             )
+            ready = Ready(source)
             try:
-                while (found := call(self._portal, lambda: _next(source))) is not None:
-                    yield found[0]
+                while found := call(self._portal, ready.take):
+                    yield from found
             finally:
                 with suppress(RuntimeError):  # the client, and its loop, may be gone before an abandoned iterator is
-                    call(self._portal, source.aclose)
+                    call(self._portal, ready.aclose)
 
     def command(
         self,
@@ -218,10 +220,3 @@ class LeaseSet:
 
     def _keep_job(self, job: Job) -> None:
         self._last_job = job
-
-
-async def _next(source: AsyncGenerator[Any, None]) -> tuple[Any] | None:
-    try:
-        return (await anext(source),)
-    except StopAsyncIteration:
-        return None

@@ -26,6 +26,7 @@ from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, Rec
 TIMEOUT_S = 15.0
 STREAM_IDLE_S = 30.0
 LONG_POLL_S = 20
+MAX_LINE_BYTES = 8 << 20
 RETRIES = 4
 RETRY_PAUSE_S = 0.3
 T = TypeVar("T")
@@ -109,9 +110,12 @@ class NodeApi:
     async def receipt(self, task: Bytes32, attempt: int) -> ReceiptBundle:
         return await self._get(ReceiptBundle, f"/v1/receipts/{task}/{attempt}")
 
-    async def results(self, job: Bytes32, after: int, *, follow: bool = True) -> AsyncGenerator[TaskResult, None]:
-        """Results beyond cursor `after`; with `follow` as they come, for as long as the node keeps the stream open."""
-        async for line in self._lines(f"/v1/jobs/{job}/results?after={after}&follow={int(follow)}"):
+    async def results(
+        self, job: Bytes32, after: int, *, follow: bool = True, linger_s: int = 0
+    ) -> AsyncGenerator[TaskResult, None]:
+        """Results beyond cursor `after`; with `follow` as they come, until all tasks have ended and `linger_s` seconds passed since."""
+        query = f"after={after}&follow={int(follow)}" + (f"&linger={linger_s}" if linger_s else "")
+        async for line in self._lines(f"/v1/jobs/{job}/results?{query}"):
             yield wire.read(TaskResult, line, limit=64 << 20)
 
     async def logs(self, job: Bytes32, task: Bytes32 | None, after: int, *, follow: bool) -> AsyncGenerator[Log, None]:
@@ -175,9 +179,16 @@ class NodeApi:
                 await response.aread()
                 _checked(response)
             try:
-                async for line in response.aiter_lines():
-                    if line.strip():
-                        yield line.encode()
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield line
+                    if len(rest) > MAX_LINE_BYTES:
+                        raise NodeUnreachableError(
+                            f"the stream from {self.url} has a line of more than {MAX_LINE_BYTES} bytes"
+                        )
             except httpx.TransportError as error:
                 raise NodeUnreachableError(f"the stream from {self.url} broke ({type(error).__name__})") from error
 

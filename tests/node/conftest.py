@@ -286,10 +286,13 @@ class FakeWorker:
             self.url + "/v1/worker", additional_headers={**sealed, **headers}, max_size=8 << 20
         )
         await self.send(self.hello())
-        first = wire.read_node_message(await self.socket.recv())
+        first, *rest = wire.read_node_messages(await self.socket.recv())
         self.last = first
         if isinstance(first, Welcome):
             await self._welcomed(first)
+        for message in rest:
+            self.last = message
+            await self._handle(message)
 
     async def send(self, message: object) -> None:
         await self.socket.send(wire.write(message).decode())
@@ -321,9 +324,9 @@ class FakeWorker:
 
     async def _serve(self) -> None:
         async for data in self.socket:
-            message = wire.read_node_message(data)
-            self.last = message
-            await self._handle(message)
+            for message in wire.read_node_messages(data):
+                self.last = message
+                await self._handle(message)
             self._changed.set()
 
     async def _welcomed(self, welcome: Welcome) -> None:

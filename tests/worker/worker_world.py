@@ -256,8 +256,8 @@ class SimNode:
     async def _read(self) -> None:
         with contextlib.suppress(NodeUnreachableError):
             while True:
-                message = wire.read_worker_message(await self.line.receive())
-                (self.reports if isinstance(message, Report) else self.others).append(message)
+                for message in wire.read_worker_messages(await self.line.receive()):
+                    (self.reports if isinstance(message, Report) else self.others).append(message)
 
 
 def some32(number: int) -> Bytes32:

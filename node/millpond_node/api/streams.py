@@ -20,13 +20,15 @@ LOG_POLL_S = 0.25
 MAX_CURSOR = 10**12 - 1
 CHUNK_BYTES = 1 << 20
 MAX_LINES = 512
+MAX_LINGER_S = 60
 
 
 async def results(agent: Agent, call: Call) -> Response:
     after = call.number("after", 0, 0, MAX_CURSOR)
     follow = call.number("follow", 0, 0, 1) == 1
+    linger_s = call.number("linger", 0, 0, MAX_LINGER_S)
     job = agent.jobs.job_of(call.caller, call.id("job"))
-    return _stream(agent, call.caller, _results(agent, job, after, follow))
+    return _stream(agent, call.caller, _results(agent, job, after, follow, linger_s))
 
 
 async def logs(agent: Agent, call: Call) -> Response:
@@ -73,19 +75,21 @@ def _stream(agent: Agent, caller: Address, lines: AsyncGenerator[bytes, None]) -
     return Followed(agent, caller, lines)
 
 
-async def _results(agent: Agent, job: Job, after: int, follow: bool) -> AsyncGenerator[bytes, None]:
-    """A piece holds about a MiB: what is not read yet waits in the journal."""
-    limit = 16
+async def _results(agent: Agent, job: Job, after: int, follow: bool, linger_s: float) -> AsyncGenerator[bytes, None]:
+    """A piece holds about a MiB: what is not read yet waits in the journal. A client with more to submit asks to `linger`."""
+    limit, left_s = 16, linger_s
     while True:
         found = agent.jobs.lines(job.id, after, limit)
         if found:
             after = found[-1][0]
             piece = b"\n".join([*(line for _, line in found), b""])
             limit = max(1, min(MAX_LINES, 2 * limit, CHUNK_BYTES * len(found) // len(piece)))
+            left_s = linger_s
             yield piece
-        elif not follow or agent.is_stopping or _is_over(job, after):
+        elif not follow or agent.is_stopping or (_is_over(job, after) and left_s <= 0):
             return
         elif not await agent.core.signals.wait(job.id, KEEP_ALIVE_S):
+            left_s -= KEEP_ALIVE_S
             yield b"\n"
 
 

@@ -18,6 +18,7 @@ from millpond_worker.ports import Line
 
 log = logging.getLogger("millpond_worker")
 MAX_DRIFT = 0.5
+REPORTS_AT_ONCE = 64
 
 
 class Link:
@@ -72,7 +73,7 @@ class Link:
         await line.send(wire.write(self._hello()))
         try:
             async with asyncio.timeout(self._parts.pace.welcome):
-                first = wire.read_node_message(await line.receive())
+                first, *rest = wire.read_node_messages(await line.receive())
         except TimeoutError:
             raise NodeUnreachableError("the node did not answer the hello in time", url="") from None
         if isinstance(first, Refused):
@@ -81,8 +82,8 @@ class Link:
             raise NodeUnreachableError(f"the node's first word is {first.kind}, not welcome", url="")
         self.is_up, self.last_error = True, ""
         self._agent.post(Connected(first.acked_seq))
-        for desired in first.desired:
-            self._agent.post(desired)
+        for message in [*first.desired, *rest]:
+            self._take(message)
 
     def _hello(self) -> Hello:
         parts = self._parts
@@ -120,11 +121,12 @@ class Link:
         while True:
             frame = await line.receive()
             try:
-                message = wire.read_node_message(frame)
+                messages = wire.read_node_messages(frame)
             except InputError as error:
                 log.warning("the node sent something unreadable: %s", error.message)
                 continue
-            self._take(message)
+            for message in messages:
+                self._take(message)
 
     def _take(self, message: NodeMessage) -> None:
         if isinstance(message, Refused):
@@ -138,10 +140,11 @@ class Link:
         while True:
             reports.news.clear()
             while sent < reports.committed:
-                sent += 1
-                frame = reports.frame(sent)
-                if frame is not None:
+                last = min(reports.committed, sent + REPORTS_AT_ONCE)
+                found = (reports.frame(seq) for seq in range(sent + 1, last + 1))
+                for frame in wire.frames(frame for frame in found if frame is not None):
                     await line.send(frame)
+                sent = last
             await reports.news.wait()
 
     async def _send_logs(self, line: Line) -> None:
