@@ -17,7 +17,7 @@ class DeploymentJournalError(ConfigError):
     remedy_text = "Free or repair the disk, then repeat the command: it goes on where it stopped."
 
 
-class TestTokenError(InputError):
+class MintableTokenError(InputError):
     remedy_text = "Name a real token with --list; a token that anyone may mint is for test networks."
 
 

@@ -13,8 +13,10 @@ from millpond.chain.eth import Eth
 from millpond.chain.fees import FeePolicy
 from millpond.chain.reverts import ContractRevertError
 from millpond.chain.rpc import hex_bytes, quantity
-from millpond.chain.transactor import DEFAULT_TIP
 from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32
+
+_USUAL_TIP = 10**9
+"""Wei per gas, where the server suggests none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ async def _price(eth: Eth) -> tuple[int, int]:
         raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
     [tip] = await eth.rpc.batch_settled([("eth_maxPriorityFeePerGas", ())])
     has_tip = not isinstance(tip, RpcResponseError)
-    return header.base_fee, quantity(tip, "eth_maxPriorityFeePerGas") if has_tip else DEFAULT_TIP
+    return header.base_fee, quantity(tip, "eth_maxPriorityFeePerGas") if has_tip else _USUAL_TIP
 
 
 async def first_block_with_code(eth: Eth, account: Address) -> int:

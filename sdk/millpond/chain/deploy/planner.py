@@ -16,7 +16,7 @@ from millpond.chain import artefacts
 from millpond.chain.address_book import CORE, DeploymentSettings
 from millpond.chain.calls import Call
 from millpond.chain.deploy import proxy
-from millpond.chain.deploy.errors import NotTokensOwnerError, TestTokenError
+from millpond.chain.deploy.errors import MintableTokenError, NotTokensOwnerError
 from millpond.chain.errors import CodeMismatchError, DeployerMissingError
 from millpond.chain.transactions import create2_address
 from millpond.protocol.ids import Address, Bytes32, raw32
@@ -116,7 +116,7 @@ def plan(goal: Goal, sight: Sight, sender: Address) -> list[Step]:
     """All steps, those done too, each after what it needs.
 
     Raises `CodeMismatchError` (other code lies at a predicted address), `DeployerMissingError` (the proxy can never come),
-    `NotTokensOwnerError`, `TestTokenError`.
+    `NotTokensOwnerError`, `MintableTokenError`.
     """
     _check_network(goal, sight)
     steps = _proxy_steps(sight)
@@ -134,7 +134,7 @@ def ready(steps: Iterable[Step]) -> list[Step]:
 def _check_network(goal: Goal, sight: Sight) -> None:
     if goal.has_test_token and sight.chain_id in MAIN_NETWORKS:
         name = MAIN_NETWORKS[sight.chain_id]
-        raise TestTokenError(f"a token that anyone may mint has no place on {name}", chain_id=sight.chain_id)
+        raise MintableTokenError(f"a token that anyone may mint has no place on {name}", chain_id=sight.chain_id)
 
 
 def _proxy_steps(sight: Sight) -> list[Step]:
