@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from millpond.chain.calls import Call
 from millpond.chain.outbox import LIVE
-from millpond.chain.transactor import DEFAULT_TIP, Transactor
+from millpond.chain.sender import DEFAULT_TIP
+from millpond.chain.transactor import Transactor
 from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import ZERO_ADDRESS, Bytes32, bytes32, device_uuid_hash
 from millpond_worker.plan import Plan, gas_grant, missing_deposit
@@ -56,7 +57,7 @@ async def _gas_price(found: Contracts, transactor: Transactor) -> int:
 async def _do(transactor: Transactor, step: Step) -> Done:
     if step.call is None:
         return Done(step.label)
-    key = f"init:{len(transactor.rows())}:{step.label}"
+    key = f"init:{transactor.count}:{step.label}"
     receipt = await (await transactor.send_call(key, step.call)).mined(WAIT_S)
     return Done(step.label, receipt.tx_hash, receipt.gas_used, receipt.block_number)
 

@@ -157,6 +157,12 @@ class EvmChain:
             except TransactionTimeoutError:
                 continue  # kept and sent again by the transactor, whatever holds it up
 
+    async def _urgent_from(self, command: SendTx) -> int:
+        """From half of its claim window on, collecting may cost more gas: after the window nothing is paid. 0: never."""
+        if command.kind is not TxKind.COLLECT_FINAL:
+            return 0
+        return (await self.head()).time + (await self.pool()).claim_window // 2
+
     async def withdraw(self, provider: Address) -> Withdrawn:
         """Pays what Escrow owes the provider's payout address to it, in a transaction of the operator's.
 
