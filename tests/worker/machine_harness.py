@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 
 from worker_world import ATTESTATIONS, CHAIN_ID, OPERATOR, START, desired, fact, spec, state, voucher
@@ -80,9 +81,9 @@ class Disk:
         return {row.position: wire.read(Framed, row.body).body for row in self.journal.outbox(LANE)}
 
     def fences(self) -> dict[tuple[str, str], int]:
-        """The attempts of which a worker that starts now knows that they were taken."""
-        found = self.load().fences
-        return {(lease, task): number for lease, tasks in found.items() for task, number in tasks.items()}
+        """The newest attempt of each task that the journal holds, read without the worker's own code."""
+        found = [(key.partition("/"), json.loads(value)) for key, value in self.journal.scan(rows.TASK_TABLE)]
+        return {(name[0], name[2]): int(body["attempt"]) for name, body in found}
 
 
 @dataclass

@@ -59,6 +59,38 @@ class WorkerLife(RuleBasedStateMachine):
         for step in way[:steps]:
             step()
 
+    @rule(nonce=LEASES, seconds=st.integers(1, 60))
+    def pay_and_crash(self, nonce: int, seconds: int) -> None:
+        self.serve(nonce)
+        self.pay(nonce, seconds)
+        self.it.send()
+        self.it.commit()
+        self.it.send()
+        self.crash()
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def seal_and_send_at_once(self, nonce: int, task: int, attempt: int) -> None:
+        """Up to the receipt, whose commit is still under way when everything that may leave does."""
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 4)
+        while self.it.todo:
+            self.it.step()
+        self.it.send()
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def run_again_after_a_crash(self, nonce: int, task: int, attempt: int) -> None:
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 3)
+        self.crash()
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 3)
+
+    @rule(nonce=LEASES)
+    def say_twice_that_it_is_launched(self, nonce: int) -> None:
+        self.serve(nonce)
+        self.time_passes(1)
+        self.launched_again(nonce)
+
     @rule(nonce=LEASES)
     def hint(self, nonce: int) -> None:
         self.it.post(desired(nonce))
