@@ -180,7 +180,7 @@ def test_check_sizes_absurd_length_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(bundle.bundle_files()))
 def test_bundle_file_parses_as_python_3_9(name: str) -> None:
-    ast.parse(bundle.bundle_files()[name], feature_version=(3, 9))
+    assert isinstance(ast.parse(bundle.bundle_files()[name], feature_version=(3, 9)), ast.Module)
 
 
 def test_bundle_imports_the_standard_library_only() -> None:
