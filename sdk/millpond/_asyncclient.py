@@ -36,6 +36,7 @@ from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.messages import SignedRequest, TaskResult
 from millpond.protocol.signing import Domain, address_of, sign
 from millpond.protocol.units import format_amount
+from millpond.protocol.usage import UsageView
 from millpond.protocol.views import (
     JobView,
     LeaseView,
@@ -44,6 +45,7 @@ from millpond.protocol.views import (
     ReceiptBundle,
     RequestState,
     RequestView,
+    TaskView,
     Why,
 )
 from millpond.settings import Network, home_folder, load_network
@@ -190,6 +192,14 @@ class AsyncClient:
 
     async def leases(self) -> list[LeaseView]:
         return await self.api.leases()
+
+    async def usage(self, lease: Bytes32) -> UsageView:
+        """What a lease of the wallet uses of its machine, as its worker measured it. Raises `NodeRefusedError` for another's."""
+        return await self.api.usage(lease)
+
+    async def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        """Where a task is, when its state ends at the latest, and what it becomes then."""
+        return await self.api.task(job, task)
 
     async def attach(self, leases: Sequence[Bytes32]) -> AsyncLeases:
         """Leases this home opened earlier, in this process or another: paid from here again, and closed at the end of the block.

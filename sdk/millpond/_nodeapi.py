@@ -21,7 +21,17 @@ from millpond.protocol.ladders import Ladder
 from millpond.protocol.link import Log
 from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
 from millpond.protocol.signing import Domain, address_of
-from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, RequestView, Why
+from millpond.protocol.usage import UsageView
+from millpond.protocol.views import (
+    JobView,
+    LeaseView,
+    OfferView,
+    PoolView,
+    ReceiptBundle,
+    RequestView,
+    TaskView,
+    Why,
+)
 
 TIMEOUT_S = 15.0
 STREAM_IDLE_S = 30.0
@@ -91,6 +101,12 @@ class NodeApi:
 
     async def lease(self, lease: Bytes32, wait_s: int = 0) -> LeaseView:
         return await self._get(LeaseView, f"/v1/leases/{lease}{_wait(wait_s)}")
+
+    async def usage(self, lease: Bytes32) -> UsageView:
+        return await self._get(UsageView, f"/v1/leases/{lease}/usage")
+
+    async def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        return await self._get(TaskView, f"/v1/jobs/{job}/tasks/{task}")
 
     async def post_voucher(self, voucher: VoucherNote) -> None:
         await self._post(dict[str, Any], f"/v1/leases/{voucher.lease}/vouchers", wire.write(voucher))

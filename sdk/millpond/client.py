@@ -19,7 +19,8 @@ from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
 from millpond.protocol.messages import TaskResult
-from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, Why
+from millpond.protocol.usage import UsageView
+from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, TaskView, Why
 from millpond.settings import Network
 from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 
@@ -120,6 +121,14 @@ class Client:
 
     def leases(self) -> list[LeaseView]:
         return self._call(self._async.leases)
+
+    def usage(self, lease: Bytes32) -> UsageView:
+        """See `AsyncClient.usage`."""
+        return self._call(lambda: self._async.usage(lease))
+
+    def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        """See `AsyncClient.task`."""
+        return self._call(lambda: self._async.task(job, task))
 
     def close_lease(self, lease: Bytes32) -> Settlement:
         """See `AsyncClient.close_lease`."""

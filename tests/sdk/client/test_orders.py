@@ -20,7 +20,9 @@ def offer_view(price: int, share: int = 500, memory: int = 1024, is_online: bool
         A, DEVICE, 1, 0, 1, share, memory, 1000, 512, 100, 0, price, 10, 60, ZERO_BYTES32, 3600, 0, 1_700_000_000
     )
     entry = DeviceEntry(DEVICE, "u", "cpu", "cpu", 4096, 2)
-    return OfferView(SignedOffer(offer, b""), DEVICE, A, entry, "docker", is_online, 1000, 4096)
+    return OfferView(
+        SignedOffer(offer, b""), DEVICE, A, entry, "docker", is_online, 1000, 4096, offer.pricePerSecond, is_online
+    )
 
 
 def test_choose_price_takes_the_cheapest_that_fits_and_is_online() -> None:
