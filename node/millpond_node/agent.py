@@ -27,6 +27,7 @@ from millpond_node.news import News
 from millpond_node.policy.port import Policy
 from millpond_node.policy.simple import SimplePolicy
 from millpond_node.settle import Settlement
+from millpond_node.timings import Timings
 from millpond_node.usage import UsageBook
 from millpond_node.workers import WorkersEdge
 
@@ -63,6 +64,8 @@ class Agent:
         self.gate = Gate(self.core)
         self.usage = UsageBook(self.core.books.leases)
         self.streams: Counter[Address] = Counter()
+        self.answers: Counter[str] = Counter()
+        self.timings = Timings(self.core)
         self.logs = LogBook(config.limits.log_kib_per_task << 10, config.limits.log_mib << 20)
         self._stopping = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()

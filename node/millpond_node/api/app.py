@@ -66,19 +66,25 @@ def build_app(agent: Agent) -> Starlette:
     async def unknown(request: Request, error: Exception) -> Response:
         return _unknown(agent, request, table)
 
-    table = [_route(path, "GET", open_to_all(agent, handler)) for path, handler in OPEN]
+    table = [_route(agent, path, "GET", open_to_all(agent, handler)) for path, handler in OPEN]
     for method, path, handler in SIGNED:
         limit = {"limit": MAX_BLOCK_BODY_BYTES} if method == "PUT" else {}
-        table.append(_route(path, method, signed(agent, handler, **limit)))
+        table.append(_route(agent, path, method, signed(agent, handler, **limit)))
     routes: list[BaseRoute] = [*table, WebSocketRoute(WORKERS, worker)]
     app = Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
     app.router.redirect_slashes = False
     return app
 
 
-def _route(path: str, method: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+def _route(agent: Agent, path: str, method: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
     """HEAD is answered where it says something a GET does not."""
-    route = Route(path, endpoint, methods=[method])
+
+    async def counted(request: Request) -> Response:
+        response = await endpoint(request)
+        agent.answers[str(response.status_code)] += 1
+        return response
+
+    route = Route(path, counted, methods=[method])
     if route.methods is not None and not path.startswith("/v1/blocks"):
         route.methods.discard("HEAD")
     return route

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millpond.protocol import wire
+from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import Message, SignedRequest, Submit, VoucherNote
 from millpond.protocol.views import (
@@ -106,7 +107,13 @@ async def voucher(agent: Agent, call: Call) -> Response:
 
 async def submit_tasks(agent: Agent, call: Call) -> Response:
     submit = wire.read(Submit, call.body)
-    accepted, known = agent.jobs.submit(call.caller, call.id("job"), submit, call.body)
+    ids = [task.id for task in submit.tasks]
+    agent.timings.submitting(submit.job, ids)
+    try:
+        accepted, known = agent.jobs.submit(call.caller, call.id("job"), submit, call.body)
+    except MillpondError:
+        agent.timings.refused(ids)
+        raise
     await agent.core.durable.settled()
     return reply(SubmitView(accepted, known), status=202)
 
