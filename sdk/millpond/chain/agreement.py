@@ -49,6 +49,7 @@ async def agreed(eth: Eth, calls: Callable[[Header], Sequence[RpcCall]]) -> Agre
             if not tries_left:
                 raise
             await asyncio.sleep(TRY_AGAIN_S)
+            eth.rpc.wake()
     raise AssertionError("unreachable")
 
 

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -154,6 +155,10 @@ class Rpc:
     def distrust(self, index: int, reason: str) -> None:
         """The server contradicted the majority: it rests like one that failed."""
         self._fail(index, reason)
+
+    def wake(self) -> None:
+        """Ends every server's rest: one that failed a moment ago may be the vote that is missing."""
+        self._healths = [replace(health, rests_until=float("-inf")) for health in self._healths]
 
     def admit(self, number: int) -> None:
         """Notes a block that the majority agreed on; raises `RpcBehindError` when it is older than one before."""

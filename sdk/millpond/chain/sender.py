@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from millpond.chain import rpc_rules
-from millpond.chain.agreement import agreed, agreed_batch, agreed_header
+from millpond.chain.agreement import agreed
 from millpond.chain.errors import RpcResponseError
 from millpond.chain.eth import Eth, TxReceipt, parse_header, parse_receipt
 from millpond.chain.nonces import transaction_at
@@ -111,9 +111,8 @@ class Sender:
         return ContractRevertError(f"{context}: reverted on chain", tx_hash=receipt.tx_hash, gas_used=receipt.gas_used)
 
     async def _count(self) -> int:
-        header = await agreed_header(self.eth)
-        [answer] = await agreed_batch(self.eth, header, [(_COUNT, (self.address, hex(header.number)))])
-        return quantity(answer, _COUNT)
+        found = await agreed(self.eth, lambda at: [(_COUNT, (self.address, hex(at.number)))])
+        return quantity(found.answers[0], _COUNT)
 
     async def _estimates(self, row: OutboxRow) -> list[int]:
         """Of the servers where the call works; none where a majority says that it reverts."""
