@@ -69,6 +69,7 @@ PARAMETERS: dict[str, Any] = {
     "wait": 20,
     "after": 0,
     "follow": 1,
+    "linger": 0,
 }
 
 

@@ -26,7 +26,7 @@ from millpond.protocol.views import (
 from millpond_node.api.ladder import LadderKept
 from millpond_node.api.problems import AT_ANY_TIME, WHEN_SIGNED, WITH_MESSAGE
 from millpond_node.api.routes import MAX_WAIT_S, RAW, CancelBody
-from millpond_node.api.streams import MAX_CURSOR, NDJSON
+from millpond_node.api.streams import MAX_CURSOR, MAX_LINGER_S, NDJSON
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -71,6 +71,9 @@ class Operation:
 WAIT = Query("wait", "Seconds to wait for a change, if there is none yet.", MAX_WAIT_S)
 AFTER = Query("after", "The cursor of the last line the caller has.", MAX_CURSOR)
 FOLLOW = Query("follow", "1: stay connected for what comes later.", 1)
+LINGER = Query(
+    "linger", "Seconds to stay connected after the last result, for a caller that submits more.", MAX_LINGER_S
+)
 TASK = Query("task", "The task's id.", is_required=True)
 LOST = ("NotFoundError",)
 
@@ -100,7 +103,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("get", "/v1/jobs/{job}", "Counts of a job's tasks.", JobView, errors=LOST),
     Operation("get", "/v1/jobs/{job}/tasks/{task}", "Where a task is, its deadline and what comes next.", TaskView, errors=LOST),
     Operation("get", "/v1/jobs/{job}/results", "Results beyond a cursor; with follow, until all have ended.", TaskResult,
-              query=(AFTER, FOLLOW), media=NDJSON, errors=(*LOST, "BacklogError")),
+              query=(AFTER, FOLLOW, LINGER), media=NDJSON, errors=(*LOST, "BacklogError")),
     Operation("post", "/v1/jobs/{job}/cancel", "Cancels tasks, or all of the job.", JobView, CancelBody,
               identity="The ids of the tasks. What has ended or is being cancelled stays as it is.", errors=LOST),
     Operation("get", "/v1/jobs/{job}/logs", "What a task wrote.", Log, query=(TASK, AFTER, FOLLOW), media=NDJSON, errors=(*LOST, "BacklogError")),

@@ -47,6 +47,28 @@ def test_read_node_message_of_a_written_one_is_equal(message: Any) -> None:
     assert wire.read_node_message(wire.write(message)) == message
 
 
+def test_frames_of_many_messages_are_read_back_in_order() -> None:
+    [frame] = wire.frames(map(wire.write, WORKER))
+    assert wire.read_worker_messages(frame) == WORKER
+    [frame] = wire.frames(map(wire.write, NODE))
+    assert wire.read_node_messages(frame) == NODE
+
+
+def test_frame_of_one_message_is_the_message() -> None:
+    assert list(wire.frames([b"{}"])) == [b"{}"]
+    assert wire.read_node_messages(wire.write(NODE[0])) == NODE[:1]
+
+
+def test_frames_are_cut_at_their_bound() -> None:
+    half = b'"' + b"x" * (wire.FRAME_BYTES // 2) + b'"'
+    assert [len(frame) < wire.FRAME_BYTES + 3 for frame in wire.frames([half] * 5)] == [True] * 5
+
+
+def test_array_with_one_bad_message_is_refused_as_a_whole() -> None:
+    with pytest.raises(wire.WireError):
+        wire.read_node_messages(b"[" + wire.write(NODE[0]) + b', {"kind": "hello"}]')
+
+
 def test_write_of_an_amount_is_a_decimal_string() -> None:
     assert json.loads(wire.write(m.VoucherNote(LEASE, 10**30, b"")))["cumulative"] == "1" + "0" * 30
 
