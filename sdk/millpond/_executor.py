@@ -106,7 +106,8 @@ class Executor(_Executor):
             if future.cancelled():
                 return
             sent, result = await self._batcher.submit(spec)
-            future.place(sent.id)
+            if future.place(sent.id):
+                await self._batcher.job.cancel([sent.id])
             value = await fetch_value(asynchronous.client, await result)
         except Exception as error:  # noqa: BLE001 - whoever holds the future hears it
             future.end(error=error)
@@ -126,12 +127,11 @@ class _TaskFuture(Future[T]):
         self._task_id: Bytes32 | None = None
         self._gate = RLock()
 
-    def place(self, task: Bytes32) -> None:
-        """The task is at the node under this id."""
+    def place(self, task: Bytes32) -> bool:
+        """The task is at the node under this id; True when it was cancelled meanwhile, and has to be there too."""
         with self._gate:
             self._task_id = task
-            if self.cancelled():
-                self._executor.cancel_task(task)
+            return self.cancelled()
 
     def cancel(self) -> bool:
         with self._gate:
