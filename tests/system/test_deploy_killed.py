@@ -230,11 +230,14 @@ def test_chain_31337_gets_the_same_addresses_from_another_sender(
     try:
         other = Site(tmp_path, url, site.operator, wallet="")
         wait_for(other)
+        plan = other.json("deploy", "plan", "--owner", site.operator)
         made = other.json("deploy", "apply", "--owner", site.operator, "--finality", "0")
     finally:
         process.kill()
         process.wait()
     assert made["contracts"] == {k: v for k, v in deployed["contracts"].items() if k != "MockToken"}
+    bounds = {step["name"]: step["gas"] for step in deployed["plan"]["steps"]}
+    assert all(step["is_measured"] and step["gas"] <= bounds[step["name"]] for step in plan["steps"])
 
 
 def test_status_of_the_deployment_is_clean_and_plan_has_nothing_left(deployed: dict[str, Any], site: Site) -> None:
