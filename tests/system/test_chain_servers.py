@@ -134,6 +134,17 @@ async def test_O06_transaction_that_two_servers_drop_reaches_the_chain(
     assert await eth.balance(BOB) == 7
 
 
+async def test_O04_server_that_never_answers_does_not_hold_a_send_up(
+    eth: Eth, three: Eth, proxies: list[RpcProxy]
+) -> None:
+    await three.block_number()
+    proxies[1].faults = Faults(delay_s=30)
+    async with Transactor(three, ALICE, MemoryOutbox(), FAST) as transactor:
+        async with asyncio.timeout(15):
+            await transactor.send("pay", BOB, b"", 7, gas=21_000)
+    assert await eth.balance(BOB) == 7
+
+
 async def test_O10_receipts_hidden_by_one_server_of_three_are_found(three: Eth, proxies: list[RpcProxy]) -> None:
     proxies[0].faults = Faults(hides=True)
     async with Transactor(three, ALICE, MemoryOutbox(), FAST) as transactor:

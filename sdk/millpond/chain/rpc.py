@@ -129,14 +129,16 @@ class Rpc:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def ask_all(self, calls: Sequence[RpcCall], quorum: int = 1) -> dict[int, list[Any]]:
+    async def ask_all(
+        self, calls: Sequence[RpcCall], quorum: int = 1, within_s: float | None = None
+    ) -> dict[int, list[Any]]:
         """Each server's own results, by its place; those without an answer are left out. The resting are asked only for a quorum."""
         await self.connect()
         now = self._clock()
         awake = [i for i, health in enumerate(self._healths) if not health.is_resting(now)]
-        found = await self._ask_many(awake, calls)
+        found = await self._ask_many(awake, calls, within_s)
         if len(found) < quorum:
-            found |= await self._ask_many([i for i in range(len(self._endpoints)) if i not in awake], calls)
+            found |= await self._ask_many([i for i in range(len(self._endpoints)) if i not in awake], calls, within_s)
         return found
 
     async def broadcast(self, raw: bytes) -> None:
@@ -145,7 +147,7 @@ class Rpc:
         if not self.is_many:
             await self.call(method, data)
             return
-        answers = await self.ask_all([(method, (data,))])
+        answers = await self.ask_all([(method, (data,))], within_s=self.policy.send_s)
         if not answers:
             raise self._nobody(method)
         refusals = [answer for [answer] in answers.values() if isinstance(answer, RpcResponseError)]
@@ -237,9 +239,19 @@ class Rpc:
             log.info("the RPC %s answers again", self.urls[index])
         return results
 
-    async def _ask_many(self, indices: Sequence[int], calls: Sequence[RpcCall]) -> dict[int, list[Any]]:
+    async def _ask_in_time(self, index: int, calls: Sequence[RpcCall], within_s: float | None) -> list[Any]:
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._ask(index, calls)
+        except TimeoutError as error:
+            self._fail(index, f"did not answer in {within_s} s")
+            raise RpcUnreachableError(f"the RPC {self.urls[index]} is slow", url=self.urls[index]) from error
+
+    async def _ask_many(
+        self, indices: Sequence[int], calls: Sequence[RpcCall], within_s: float | None
+    ) -> dict[int, list[Any]]:
         results = await asyncio.gather(
-            *(self._ask(index, [_HEAD, *calls]) for index in indices), return_exceptions=True
+            *(self._ask_in_time(index, [_HEAD, *calls], within_s) for index in indices), return_exceptions=True
         )
         found: dict[int, list[Any]] = {}
         for index, result in zip(indices, results, strict=True):
@@ -263,13 +275,8 @@ class Rpc:
         await asyncio.gather(*(self._probe_one(i) for i, item in enumerate(self._healths) if not item.is_resting(now)))
 
     async def _probe_one(self, index: int) -> None:
-        try:
-            async with asyncio.timeout(self.policy.probe_timeout_s):
-                await self._ask(index, [_HEAD])
-        except TimeoutError:
-            self._fail(index, f"did not answer in {self.policy.probe_timeout_s} s")
-        except ChainError:
-            return  # noted as its health
+        with suppress(ChainError):  # noted as its health
+            await self._ask_in_time(index, [_HEAD], self.policy.probe_timeout_s)
 
     def _fail(self, index: int, reason: str) -> None:
         before = self._healths[index]

@@ -25,6 +25,7 @@ class RpcPolicy:
     lead_blocks: int = 64
     probe_s: float = 10.0
     probe_timeout_s: float = 2.0
+    send_s: float = 3.0
     catch_up_s: float = 3.0
     rollback_after_s: float = 60.0
     slow_ratio: float = 4.0

@@ -75,7 +75,8 @@ async def test_O04_a_single_server_is_believed_and_that_is_told_once(caplog: pyt
 
 async def test_O04_doctor_warns_of_a_single_server_with_a_remedy() -> None:
     eth = Eth(Rpc("http://127.0.0.1:9"))
-    check = await rpc_servers_check(eth)
-    assert check.id == "rpc_servers"
+    assert (await rpc_servers_check(eth, 31337)).level == "ok"
+    check = await rpc_servers_check(eth, 5)
+    assert (check.id, check.level) == ("rpc_servers", "warn")
     assert "rpc_url = [" in check.remedy
     await eth.rpc.close()
