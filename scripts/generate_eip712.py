@@ -17,7 +17,6 @@ SCHEMA = ROOT / "sdk/millpond/protocol/eip712.json"
 SOLIDITY = ROOT / "contracts/types/Signed.sol"
 PYTHON = ROOT / "sdk/millpond/protocol/signed.py"
 ONCHAIN = ("Offer", "Request", "Voucher", "Receipt")
-WORDS_PER_CHUNK = 8
 
 
 def type_string(name: str, spec: dict[str, Any]) -> str:
@@ -32,16 +31,19 @@ def solidity_struct(name: str, spec: dict[str, Any]) -> list[str]:
 
 
 def solidity_hash(name: str, spec: dict[str, Any]) -> list[str]:
-    """`abi.encode` in chunks joined by `bytes.concat`: one long list overflows the EVM's reachable stack."""
-    variable = name[0].lower() + name[1:]
-    words = [f"{name.upper()}_TYPEHASH", *(f"{variable}.{field}" for _, field, _ in spec["fields"])]
-    chunks = [words[i : i + WORDS_PER_CHUNK] for i in range(0, len(words), WORDS_PER_CHUNK)]
-    encoded = [f"abi.encode({', '.join(chunk)})" for chunk in chunks]
-    body = encoded[0] if len(encoded) == 1 else f"bytes.concat({', '.join(encoded)})"
+    """A struct of words lies in memory as EIP-712 encodes it: one copy behind the type's hash, instead of a store per field."""
+    variable, size = name[0].lower() + name[1:], 32 * len(spec["fields"])
     return [
         f"    /// @notice EIP-712 struct hash of `{variable}`.",
-        f"    function hash({name} memory {variable}) internal pure returns (bytes32) {{",
-        f"        return keccak256({body});",
+        f"    /// @dev Twin: keccak256(abi.encode({name.upper()}_TYPEHASH, {variable})).",
+        f"    function hash({name} memory {variable}) internal pure returns (bytes32 result) {{",
+        f"        bytes32 typeHash = {name.upper()}_TYPEHASH;",
+        '        assembly ("memory-safe") {',
+        "            let free := mload(0x40)",
+        "            mstore(free, typeHash)",
+        f"            mcopy(add(free, 32), {variable}, {size})",
+        f"            result := keccak256(free, {size + 32})",
+        "        }",
         "    }",
         "",
     ]

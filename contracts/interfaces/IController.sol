@@ -4,11 +4,12 @@ pragma solidity 0.8.30;
 import {Offer, Request} from "../types/Signed.sol";
 import {IDevices} from "./IDevices.sol";
 import {IEscrow} from "./IEscrow.sol";
+import {IPoolTerms} from "./IPoolTerms.sol";
 import {IProvisionTerms} from "./IProvisionTerms.sol";
 import {IStaking} from "./IStaking.sol";
 
 /// @title One pool: rules of entry, services, offers and requests that become leases, fee, metadata. Holds no money.
-interface IController is IProvisionTerms {
+interface IController is IProvisionTerms, IPoolTerms {
     /// @notice A pool's rules, fixed when it is made.
     struct PoolParams {
         address token;
@@ -67,12 +68,9 @@ interface IController is IProvisionTerms {
         bytes32 indexed lease,
         bytes32 indexed device,
         address indexed renter,
-        bytes32 offer,
         bytes32 request,
         uint256 openedAt,
         uint256 endsAt,
-        uint256 pricePerSecond,
-        uint256 exposure,
         Offer terms
     );
     event LeaseNoticed(bytes32 indexed lease, uint256 endsAt);
@@ -216,7 +214,7 @@ interface IController is IProvisionTerms {
     function metadataDigest() external view returns (bytes32);
     function leaseOf(bytes32 lease) external view returns (Lease memory);
 
-    /// @notice Open leases of `renter` on `device`.
+    /// @notice Open leases of `renter` on `device` from offers that cap them.
     function liveLeases(address renter, bytes32 device) external view returns (uint256);
 
     /// @notice keccak256(abi.encode(chain id, this pool, offer's struct hash, request's struct hash)).

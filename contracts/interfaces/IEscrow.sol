@@ -8,18 +8,22 @@ import {Request} from "../types/Signed.sol";
 /// price and the longest time; its payment needs a `Voucher` of the session key in that request. Every amount has an owner and a
 /// time by which the owner can take it out alone.
 interface IEscrow {
-    /// @notice Terms of a lease, all snapshotted when it opens. `offer` is the struct hash of the offer taken.
-    /// `treasury` gets the fee; a controller's first lease fixes it for all its leases.
+    /// @notice Terms of a lease, snapshotted when it opens. `offer` is the struct hash of the offer taken.
     struct LeaseTerms {
         bytes32 offer;
         address payee;
         uint80 pricePerSecond;
         uint32 duration;
-        uint16 depositSeconds;
+    }
+
+    /// @notice Terms of a pool: a controller's first lease fixes them for all its leases, whatever it says later.
+    /// `treasury` gets the fee.
+    struct PoolTerms {
+        address treasury;
         uint24 feePpm;
         uint24 burnPpm;
         uint24 claimWindow;
-        address treasury;
+        uint16 depositSeconds;
     }
 
     /// @notice A lease's money. `accrued` is what has accrued by now, `collected` what vouchers have taken.
@@ -66,6 +70,8 @@ interface IEscrow {
         address voucherSigner,
         uint256 nonce
     );
+    event PoolFixed(address indexed controller, PoolTerms terms);
+    event PoolSwept(address indexed controller, address indexed token, uint256 fees, uint256 burnt);
     event VoucherCollected(
         address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt
     );
@@ -91,6 +97,7 @@ interface IEscrow {
     error EscrowDepositAboveRequest(uint256 depositSeconds, uint256 most);
     error EscrowOfferNotRequested(bytes32 offer, bytes32 requested);
     error EscrowBadTerms(bytes32 term, uint256 value, uint256 bound);
+    error EscrowPayeeClash(address payee, address known);
     error EscrowBadRequestSignature(address renter);
     error EscrowLeaseUnknown(bytes32 lease);
     error EscrowLeaseSettled(bytes32 lease);
@@ -117,7 +124,8 @@ interface IEscrow {
 
     /* LEASES: called by the controller the renter named */
 
-    /// @notice Earmarks the most the lease can cost: `pricePerSecond * (duration + depositSeconds)`.
+    /// @notice Earmarks the most the lease can cost: `pricePerSecond * (duration + depositSeconds)`. The caller's first lease asks it
+    /// for its `IPoolTerms`.
     /// @return lease `keccak256(abi.encode(chainid, caller, terms.offer, struct hash of request))`, so that no voucher fits two leases.
     function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms)
         external
@@ -147,6 +155,10 @@ interface IEscrow {
 
     /* OWED */
 
+    /// @notice Credits what the leases of `controller` brought since the last sweep: the fees to its treasury's `owed`, the rest to
+    /// `burnPending`. Anyone may call.
+    function sweep(address controller, address token) external returns (uint256 fees, uint256 burnt);
+
     /// @notice Pays everything owed to `account` to `account`; anyone may call.
     function withdrawOwed(address token, address account) external returns (uint256 amount);
 
@@ -161,10 +173,16 @@ interface IEscrow {
     function free(address token, address account) external view returns (uint256);
     function noticed(address token, address account) external view returns (uint256 amount, uint256 readyAt);
     function owed(address token, address account) external view returns (uint256);
+
+    /// @notice What `flushBurn` would burn; the pools' takings come on top.
     function burnPending(address token) external view returns (uint256);
     function leaseAccount(address controller, bytes32 lease) external view returns (LeaseAccount memory);
-    /// @notice Where the fee of the leases of `controller` goes; zero before its first lease.
-    function treasuryOf(address controller) external view returns (address);
+
+    /// @notice What `controller` takes of its leases; all zero before its first lease.
+    function termsOf(address controller) external view returns (PoolTerms memory);
+
+    /// @notice Fees and burns of the leases of `controller` that wait for `sweep`.
+    function takings(address controller, address token) external view returns (uint256 fees, uint256 burnt);
 
     /// @notice What has accrued by now: the bound of every voucher.
     function accruedOf(address controller, bytes32 lease) external view returns (uint256);

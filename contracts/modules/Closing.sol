@@ -88,7 +88,7 @@ abstract contract Closing is Leases {
         uint256 endsAt = _endOf(account);
         bytes32 device = _roster[record.device];
         record.status = LeaseStatus.Closed;
-        --liveLeases[account.payer][device];
+        if (record.isCounted) --liveLeases[account.payer][device];
 
         emit LeaseClosed(lease, msg.sender, reason, Math.min(block.timestamp, endsAt));
 

@@ -15,9 +15,10 @@ abstract contract Leases is Entry, ReentrancyGuardTransient {
     using SafeCast for uint256;
 
     /// @dev One slot written at opening; the second only by a demand. Price, time and parties are in Escrow. `noticeEndsAt` holds
-    /// until 2106.
+    /// until 2106. `isCounted` when the offer had a cap per renter.
     struct LeaseRecord {
-        bytes16 device;
+        bytes15 device;
+        bool isCounted;
         uint16 share;
         uint32 memoryMiB;
         uint24 notice;

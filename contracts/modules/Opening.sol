@@ -5,10 +5,10 @@ import {IController} from "../interfaces/IController.sol";
 import {IDevices} from "../interfaces/IDevices.sol";
 import {IEscrow} from "../interfaces/IEscrow.sol";
 import {PoolLimits} from "../libraries/PoolLimits.sol";
+import {Signatures} from "../libraries/Signatures.sol";
 import {Offer, Request, Signed} from "../types/Signed.sol";
 import {Leases} from "./Leases.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
-import {SignatureChecker} from "@openzeppelin/contracts/utils/cryptography/SignatureChecker.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
@@ -26,22 +26,17 @@ abstract contract Opening is Leases, EIP712 {
         bytes calldata requestSignature
     ) public nonReentrant returns (bytes32 lease) {
         _requireRunning();
-        PoolParams memory rules = params();
+        bytes32 offerHash = offer.hash();
         IDevices.Standing memory standing = devices.standingOf(offer.device);
-        IEscrow.LeaseTerms memory terms = _termsOf(offer, request.duration, standing.payout, rules);
-        _checkOffer(offer, terms.offer, offerSignature, standing);
-        _checkConsent(request, terms.offer, rules.token);
-        _checkFit(offer, request, rules.maxDuration);
+        _checkOffer(offer, offerHash, offerSignature, standing);
+        uint256 exposure = _checkRequest(offer, offerHash, request);
 
-        uint128 exposure = _exposureOf(terms.pricePerSecond, terms.duration, rules.exposurePpm);
-        bytes32 requestHash = request.hash();
-        lease = leaseId(terms.offer, requestHash);
-        _record(lease, offer, request, standing.stint);
+        lease = _record(offer, offerHash, request, standing.stint);
 
-        _emitOpened(lease, offer, terms, request.renter, requestHash, exposure);
-
-        devices.reserve(offer.device, offer.share, offer.memoryMiB, block.timestamp + terms.duration);
-        if (exposure != 0) staking.reserve(standing.provider, exposure);
+        devices.reserve(offer.device, offer.share, offer.memoryMiB, block.timestamp + request.duration);
+        if (exposure != 0) staking.reserve(standing.provider, exposure.toUint128());
+        IEscrow.LeaseTerms memory terms =
+            IEscrow.LeaseTerms(offerHash, standing.payout, offer.pricePerSecond, request.duration);
         escrow.openLease(request, requestSignature, terms);
     }
 
@@ -63,9 +58,21 @@ abstract contract Opening is Leases, EIP712 {
         require(standing.pool == address(this), ControllerDeviceNotHere(offer.device, standing.pool));
         require(offer.epoch == standing.offerEpoch, ControllerOfferCancelled(offer.epoch, standing.offerEpoch));
         require(
-            SignatureChecker.isValidSignatureNowCalldata(standing.operator, _hashTypedDataV4(offerHash), signature),
+            Signatures.isValid(standing.operator, _hashTypedDataV4(offerHash), signature),
             ControllerBadOfferSignature(standing.operator)
         );
+    }
+
+    /// @dev Returns the stake that the lease reserves.
+    function _checkRequest(Offer memory offer, bytes32 offerHash, Request memory request)
+        private
+        view
+        returns (uint256 exposure)
+    {
+        PoolParams memory rules = params();
+        _checkConsent(request, offerHash, rules.token);
+        _checkFit(offer, request, rules.maxDuration);
+        return _exposureOf(offer.pricePerSecond, request.duration, rules.exposurePpm);
     }
 
     /// @dev The renter's own signature is checked by Escrow.
@@ -99,54 +106,24 @@ abstract contract Opening is Leases, EIP712 {
         require(controller == address(this), ControllerWrongController(controller, address(this)));
     }
 
-    function _record(bytes32 lease, Offer memory offer, Request memory request, uint16 stint) private {
+    function _record(Offer memory offer, bytes32 offerHash, Request memory request, uint16 stint)
+        private
+        returns (bytes32 lease)
+    {
+        bytes32 requestHash = request.hash();
+        lease = leaseId(offerHash, requestHash);
+        bool isCounted = offer.capPerRenter != 0;
         LeaseRecord storage record = _leases[lease];
-        record.device = _half(offer.device);
+        record.device = _stem(offer.device);
+        record.isCounted = isCounted;
         record.share = offer.share;
         record.memoryMiB = offer.memoryMiB;
         record.notice = Math.min(offer.notice, request.duration).toUint24();
         record.status = LeaseStatus.Open;
         record.stint = stint;
-        ++liveLeases[request.renter][offer.device];
-    }
+        if (isCounted) ++liveLeases[request.renter][offer.device];
 
-    function _emitOpened(
-        bytes32 lease,
-        Offer memory offer,
-        IEscrow.LeaseTerms memory terms,
-        address renter,
-        bytes32 requestHash,
-        uint256 exposure
-    ) private {
-        emit LeaseOpened(
-            lease,
-            offer.device,
-            renter,
-            terms.offer,
-            requestHash,
-            block.timestamp,
-            block.timestamp + terms.duration,
-            terms.pricePerSecond,
-            exposure,
-            offer
-        );
-    }
-
-    function _termsOf(Offer memory offer, uint32 duration, address payee, PoolParams memory rules)
-        private
-        pure
-        returns (IEscrow.LeaseTerms memory)
-    {
-        return IEscrow.LeaseTerms({
-            offer: offer.hash(),
-            payee: payee,
-            pricePerSecond: offer.pricePerSecond,
-            duration: duration,
-            depositSeconds: rules.depositSeconds,
-            feePpm: rules.feePpm,
-            burnPpm: rules.burnPpm,
-            claimWindow: rules.claimWindow,
-            treasury: rules.treasury
-        });
+        uint256 endsAt = block.timestamp + request.duration;
+        emit LeaseOpened(lease, offer.device, request.renter, requestHash, block.timestamp, endsAt, offer);
     }
 }

@@ -4,6 +4,7 @@ pragma solidity 0.8.30;
 import {IController} from "../interfaces/IController.sol";
 import {IDevices} from "../interfaces/IDevices.sol";
 import {IEscrow} from "../interfaces/IEscrow.sol";
+import {IPoolTerms} from "../interfaces/IPoolTerms.sol";
 import {IProvisionTerms} from "../interfaces/IProvisionTerms.sol";
 import {IStaking} from "../interfaces/IStaking.sol";
 import {PoolArgs} from "../libraries/PoolArgs.sol";
@@ -44,6 +45,16 @@ abstract contract PoolRules is IController {
     {
         PoolParams memory rules = params();
         return (rules.token, rules.slasher, rules.thawPeriod, rules.slashCapPpm);
+    }
+
+    /// @inheritdoc IPoolTerms
+    function poolTerms()
+        external
+        view
+        returns (address treasury, uint24 feePpm, uint24 burnPpm, uint24 claimWindow, uint16 depositSeconds)
+    {
+        PoolParams memory rules = params();
+        return (rules.treasury, rules.feePpm, rules.burnPpm, rules.claimWindow, rules.depositSeconds);
     }
 
     function _args() private view returns (PoolArgs.Args memory) {

@@ -140,22 +140,50 @@ library Signed {
         keccak256("Receipt(bytes32 lease,bytes32 task,uint32 attempt,bytes32 device,bytes32 image,bytes32 input,bytes32 output,bytes32 resultHash,uint64 startedAt,uint64 endedAt,uint8 mode,uint8 status)");
 
     /// @notice EIP-712 struct hash of `offer`.
-    function hash(Offer memory offer) internal pure returns (bytes32) {
-        return keccak256(bytes.concat(abi.encode(OFFER_TYPEHASH, offer.controller, offer.device, offer.epoch, offer.mode, offer.isolation, offer.share, offer.memoryMiB), abi.encode(offer.cpuMilli, offer.ramMiB, offer.diskMiB, offer.bandwidthMbit, offer.pricePerSecond, offer.tick, offer.notice, offer.determinism), abi.encode(offer.maxDuration, offer.capPerRenter, offer.deadline)));
+    /// @dev Twin: keccak256(abi.encode(OFFER_TYPEHASH, offer)).
+    function hash(Offer memory offer) internal pure returns (bytes32 result) {
+        bytes32 typeHash = OFFER_TYPEHASH;
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, typeHash)
+            mcopy(add(free, 32), offer, 576)
+            result := keccak256(free, 608)
+        }
     }
 
     /// @notice EIP-712 struct hash of `request`.
-    function hash(Request memory request) internal pure returns (bytes32) {
-        return keccak256(bytes.concat(abi.encode(REQUEST_TYPEHASH, request.renter, request.controller, request.token, request.offer, request.submitter, request.isolation, request.share), abi.encode(request.memoryMiB, request.cpuMilli, request.ramMiB, request.diskMiB, request.maxPricePerSecond, request.duration, request.depositSeconds, request.voucherSigner), abi.encode(request.verification, request.data, request.deadline, request.nonce)));
+    /// @dev Twin: keccak256(abi.encode(REQUEST_TYPEHASH, request)).
+    function hash(Request memory request) internal pure returns (bytes32 result) {
+        bytes32 typeHash = REQUEST_TYPEHASH;
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, typeHash)
+            mcopy(add(free, 32), request, 608)
+            result := keccak256(free, 640)
+        }
     }
 
     /// @notice EIP-712 struct hash of `voucher`.
-    function hash(Voucher memory voucher) internal pure returns (bytes32) {
-        return keccak256(abi.encode(VOUCHER_TYPEHASH, voucher.lease, voucher.cumulative));
+    /// @dev Twin: keccak256(abi.encode(VOUCHER_TYPEHASH, voucher)).
+    function hash(Voucher memory voucher) internal pure returns (bytes32 result) {
+        bytes32 typeHash = VOUCHER_TYPEHASH;
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, typeHash)
+            mcopy(add(free, 32), voucher, 64)
+            result := keccak256(free, 96)
+        }
     }
 
     /// @notice EIP-712 struct hash of `receipt`.
-    function hash(Receipt memory receipt) internal pure returns (bytes32) {
-        return keccak256(bytes.concat(abi.encode(RECEIPT_TYPEHASH, receipt.lease, receipt.task, receipt.attempt, receipt.device, receipt.image, receipt.input, receipt.output), abi.encode(receipt.resultHash, receipt.startedAt, receipt.endedAt, receipt.mode, receipt.status)));
+    /// @dev Twin: keccak256(abi.encode(RECEIPT_TYPEHASH, receipt)).
+    function hash(Receipt memory receipt) internal pure returns (bytes32 result) {
+        bytes32 typeHash = RECEIPT_TYPEHASH;
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, typeHash)
+            mcopy(add(free, 32), receipt, 384)
+            result := keccak256(free, 416)
+        }
     }
 }

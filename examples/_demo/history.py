@@ -126,9 +126,10 @@ async def _balances(eth: Eth, book: AddressBook, pool: Address, renter: Address,
     async def ever(account: Address) -> int:
         return await escrow.owed(params.token, account) + withdrawn.get(account, 0)
 
+    fees, burnt = await escrow.takings(pool, params.token)
     return Balances(
         free=await escrow.free(params.token, renter),
         payouts=sum([await ever(payee) for payee in payees]),
-        treasury=await ever(params.treasury),
-        burn=await escrow.burn_pending(params.token) + flushed,
+        treasury=await ever(params.treasury) + fees,
+        burn=await escrow.burn_pending(params.token) + flushed + burnt,
     )

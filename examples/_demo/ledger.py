@@ -95,7 +95,7 @@ def _slice(opened: Mapping[str, Any], events: Iterable[Event], tasks: Counter[By
             refunded += args["amount"]
         elif event.name == "LeaseSettled":
             refunded += args["refunded"]
-    seconds = gross // opened["pricePerSecond"]
+    seconds = gross // terms["pricePerSecond"]
     return Slice(lease, terms["device"], terms["share"], terms["memoryMiB"], tasks[lease], seconds, earned, refunded)
 
 

@@ -117,11 +117,15 @@ class Money:
             "payee": self.payee.address,
             "pricePerSecond": PRICE,
             "duration": DURATION,
-            "depositSeconds": DEPOSIT_SECONDS,
+        } | changes
+
+    def pool_terms(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "treasury": self.treasury.address,
             "feePpm": FEE_PPM,
             "burnPpm": BURN_PPM,
             "claimWindow": CLAIM_WINDOW,
-            "treasury": self.treasury.address,
+            "depositSeconds": DEPOSIT_SECONDS,
         } | changes
 
     def signed(self, request: dict[str, Any], signer: LocalAccount | None = None) -> str:
@@ -147,6 +151,10 @@ class Money:
 
     def free(self, account: Any) -> int:
         return int(self.escrow.free(self.token, account))
+
+    def takings(self) -> tuple[int, int]:
+        """Fees and burns of the pool's leases that wait for a sweep."""
+        return tuple(self.escrow.takings(self.pool, self.token))
 
     def owed(self, account: Any) -> int:
         return int(self.escrow.owed(self.token, account))
@@ -174,4 +182,5 @@ def deploy() -> Money:
     money.pool = brownie.MockPool.deploy(money.escrow, money.staking, by_admin)
     money.slasher = brownie.TestSlasher.deploy(money.staking, by_admin)
     money.pool.setTerms(money.token, money.slasher, THAW, CAP_PPM, by_admin)
+    money.pool.setPoolTerms(tuple(money.pool_terms().values()), by_admin)
     return money

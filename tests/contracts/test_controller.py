@@ -31,12 +31,16 @@ def test_openLease_signedPair_isOneLeaseEverywhere(system: System) -> None:
     lease = opened(tx)
     assert lease == system.pool.leaseId(struct_hash("Offer", offer), struct_hash("Request", request))
     event = tx.events["LeaseOpened"]
-    assert (event["device"], event["renter"], event["pricePerSecond"]) == (system.device, system.renter, PRICE)
+    assert (event["device"], event["renter"], event["endsAt"] - event["openedAt"]) == (
+        system.device,
+        system.renter,
+        DURATION,
+    )
     assert tuple(event["terms"]) == tuple(offer.values())
     record = system.pool.leaseOf(lease)
     assert (record["device"], record["share"], record["memoryMiB"]) == (system.device, SHARE, MEMORY)
     assert (record["status"], record["exposure"]) == (OPEN, PRICE * DURATION)
-    assert system.pool.liveLeases(system.renter, system.device) == 1
+    assert system.pool.liveLeases(system.renter, system.device) == 0, "counted only where an offer has a cap"
     assert system.staking.unreserved(system.pool, system.provider) == STAKE - PRICE * DURATION
     assert system.devices.deviceOf(system.device)["usedShare"] == SHARE
     assert system.escrow.free(system.token, system.renter) == FUNDS - PRICE * (DURATION + 900)
@@ -86,6 +90,8 @@ def test_closeLease_renter_endsItAndPaysToTheSecond(system: System, lease: str) 
     fee = earned * 20_000 // 10**6
     burnt = (earned - fee) * 5_000 // 10**6
     assert system.escrow.owed(system.token, system.payout) == earned - fee - burnt
+    assert system.escrow.takings(system.pool, system.token) == (fee, burnt)
+    system.escrow.sweep(system.pool, system.token, {"from": system.stranger})
     assert system.escrow.owed(system.token, system.treasury) == fee
     assert system.escrow.burnPending(system.token) == burnt
     assert system.escrow.free(system.token, system.renter) == FUNDS - earned

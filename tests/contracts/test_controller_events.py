@@ -65,7 +65,7 @@ def new_lease(event: Any, terms: dict[str, Any], stint: int) -> dict[str, Any]:
         "status": 1,
         "noticeEndsAt": 0,
         "closedAt": 0,
-        "exposure": event["exposure"],
+        "exposure": terms["pricePerSecond"] * (event["endsAt"] - event["openedAt"]),
         "stint": stint,
         "demandedAt": 0,
         "collectedAtDemand": 0,

@@ -126,7 +126,7 @@ def test_openLease_signedRequest_earmarks(money: Money) -> None:
         "isSettled": False,
         "isDepositReturned": False,
     }
-    assert money.escrow.treasuryOf(money.pool) == money.treasury
+    assert money.escrow.termsOf(money.pool).dict() == money.pool_terms()
     assert money.escrow.isNonceUsed(money.renter, 7)
 
 
@@ -165,14 +165,27 @@ def test_C20_openLease_callerNotNamed_reverts(money: Money) -> None:
     [
         ({"pricePerSecond": PRICE + 1}, "EscrowPriceAboveRequest", (PRICE + 1, PRICE)),
         ({"duration": DURATION + 1}, "EscrowDurationAboveRequest", (DURATION + 1, DURATION)),
-        ({"depositSeconds": 61}, "EscrowDepositAboveRequest", (61, 60)),
         ({"payee": ZERO}, "EscrowZeroAddress", ()),
-        ({"feePpm": 250_001}, "EscrowBadTerms", ("0x" + b"feePpm".ljust(32, b"\0").hex(), 250_001, 250_000)),
+        ({"duration": 0}, "EscrowBadTerms", ("0x" + b"duration".ljust(32, b"\0").hex(), 0, 1)),
     ],
 )
 def test_openLease_termsRenterDidNotSign_revert(money: Money, changes: dict, error: str, values: tuple) -> None:
     with refusal(error, *values):
         money.open(0, **changes)
+
+
+def test_C36_openLease_poolChangesItsTerms_keepsTheFirst(money: Money) -> None:
+    tx = money.open(0)
+    assert tx.events["PoolFixed"]["terms"] == tuple(money.pool_terms().values())
+    money.pool.setPoolTerms(tuple(money.pool_terms(feePpm=250_000).values()), {"from": money.admin})
+    assert "PoolFixed" not in money.open(1).events
+    assert money.escrow.termsOf(money.pool)["feePpm"] == FEE_PPM
+
+
+def test_C46_openLease_poolTermsOutsideBounds_reverts(money: Money) -> None:
+    money.pool.setPoolTerms(tuple(money.pool_terms(feePpm=250_001).values()), {"from": money.admin})
+    with refusal("EscrowBadTerms", "0x" + b"feePpm".ljust(32, b"\0").hex(), 250_001, 250_000):
+        money.open(0)
 
 
 def test_C29_cancelRequest_owner_voidsNonce(money: Money) -> None:
@@ -191,8 +204,7 @@ def test_collect_voucher_paysPayeeTreasuryAndBurn(money: Money, lease: str) -> N
     assert tx.events["VoucherCollected"]["cumulative"] == 5_000
     assert (tx.events["VoucherCollected"]["fee"], tx.events["VoucherCollected"]["burnt"]) == (100, 49)
     assert tx.events["OpeningDepositReturned"]["amount"] == DEPOSIT
-    assert (money.owed(money.payee), money.owed(money.treasury)) == (4_851, 100)
-    assert money.escrow.burnPending(money.token) == 49
+    assert (money.owed(money.payee), money.takings()) == (4_851, (100, 49))
     assert money.free(money.renter) == FUNDS - RENT
 
 
@@ -250,6 +262,7 @@ def test_D11_settleEarly_noVoucher_burnsOpeningDeposit(money: Money, lease: str)
     tx = money.pool.settleEarly(lease, {"from": money.admin})
     assert tx.events["LeaseSettled"]["burnt"] == DEPOSIT
     assert money.free(money.renter) == FUNDS - DEPOSIT
+    money.escrow.sweep(money.pool, money.token, {"from": money.stranger})
     tx = money.escrow.flushBurn(money.token, {"from": money.stranger})
     assert tx.events["BurnFlushed"]["amount"] == DEPOSIT
     assert money.token.balanceOf(money.sink) == DEPOSIT
@@ -262,6 +275,8 @@ def test_withdrawOwed_byAnyone_paysTheAccount(money: Money, lease: str) -> None:
     assert tx.events["OwedWithdrawn"]["amount"] == money.token.balanceOf(money.payee) == 971
     with refusal("EscrowNothingOwed", money.payee):
         money.escrow.withdrawOwed(money.token, money.payee, {"from": money.stranger})
+    tx = money.escrow.sweep(money.pool, money.token, {"from": money.stranger})
+    assert dict(tx.events["PoolSwept"]) == {"controller": money.pool, "token": money.token, "fees": 20, "burnt": 9}
     tx = money.escrow.withdrawOwedTo(money.token, money.stranger, {"from": money.treasury})
     assert tx.return_value == money.token.balanceOf(money.stranger) == 20
 

@@ -25,6 +25,7 @@ class EscrowMachine(Machine):
         (4, "settle"),
         (2, "settle_early"),
         (2, "withdraw_owed"),
+        (2, "sweep"),
         (1, "flush"),
         (1, "donate"),
     )
@@ -142,6 +143,11 @@ class EscrowMachine(Machine):
             sender=self.money.admin,
         )
 
+    def sweep(self) -> None:
+        self.wait()
+        money = self.money
+        self.step(lambda model: model.sweep(), money.escrow.sweep, money.pool, money.token, sender=money.stranger)
+
     def flush(self) -> None:
         self.wait()
         self.step(lambda model: model.flush(), self.money.escrow.flushBurn, self.money.token, sender=self.money.admin)
@@ -160,6 +166,7 @@ class EscrowMachine(Machine):
             assert escrow.noticed(money.token, party) == model.noticed[party.address]
         for nonce in range(30):
             assert escrow.isNonceUsed(money.renter, nonce) == ((money.renter.address, nonce) in model.nonces)
+        assert money.takings() == (model.fees, model.burns)
         assert escrow.burnPending(money.token) == model.burn_pending
         assert model.balance == model.buckets
         assert money.token.balanceOf(escrow) == model.balance + self.gifts
@@ -190,6 +197,8 @@ class EscrowMachine(Machine):
             if money.free(renter):
                 money.escrow.noticeWithdrawal(money.token, 2**256 - 1, {"from": renter})
         warp_to(now() + 900)
+        if sum(money.takings()):
+            money.escrow.sweep(money.pool, money.token, admin)
         for party in self.parties:
             if money.free(party):
                 money.escrow.withdraw(money.token, party, {"from": party})

@@ -227,7 +227,8 @@ contract ControllerClosingTest is Fixture {
 
         vm.prank(operator);
         pool.collectFinal(lease, 0, "");
-        vm.assertEq(escrow.burnPending(address(token)), 900 * uint256(PRICE));
+        (, uint256 burnt) = escrow.takings(address(pool), address(token));
+        vm.assertEq(burnt, 900 * uint256(PRICE));
         vm.assertEq(escrow.free(address(token), renter), FUNDS - 900 * uint256(PRICE));
     }
 
@@ -306,6 +307,7 @@ contract ControllerClosingTest is Fixture {
         uint256 fee = uint256(earned) * 20_000 / 1e6;
         uint256 burnt = (earned - fee) * 5000 / 1e6;
         vm.assertEq(escrow.owed(address(token), payout), earned - fee - burnt);
+        escrow.sweep(address(pool), address(token));
         vm.assertEq(escrow.owed(address(token), treasury), fee);
         vm.assertEq(escrow.free(address(token), renter), FUNDS - earned);
         vm.assertTrue(escrow.leaseAccount(address(pool), lease).isSettled);

@@ -22,7 +22,7 @@ contract ControllerOpeningTest is Fixture {
         vm.assertEq(lease, expected);
         vm.assertEq(lease, pool.leaseId(Signed.hash(offer), Signed.hash(request)));
         _assertRecord(lease, offer);
-        vm.assertEq(pool.liveLeases(renter, device), 1);
+        vm.assertEq(pool.liveLeases(renter, device), 0);
         vm.assertEq(unreserved - staking.unreserved(address(pool), provider), uint256(PRICE) * DURATION);
         vm.assertEq(devices.deviceOf(device).usedShare, 250);
         vm.assertEq(devices.deviceOf(device).usedMemoryMiB, 4096);
@@ -42,12 +42,9 @@ contract ControllerOpeningTest is Fixture {
             pool.leaseId(offerHash, requestHash),
             device,
             renter,
-            offerHash,
             requestHash,
             block.timestamp,
             block.timestamp + DURATION,
-            PRICE,
-            uint256(PRICE) * DURATION,
             offer
         );
         vm.prank(node);
@@ -77,7 +74,7 @@ contract ControllerOpeningTest is Fixture {
         vm.assertEq(account.feePpm, 20_000);
         vm.assertEq(account.burnPpm, 5000);
         vm.assertEq(account.claimWindow, 1 days);
-        vm.assertEq(escrow.treasuryOf(address(pool)), treasury);
+        vm.assertEq(escrow.termsOf(address(pool)).treasury, treasury);
     }
 
     function test_openLease_unequalSlices_untilDeviceIsFull() public {
@@ -426,7 +423,9 @@ contract ControllerOpeningTest is Fixture {
     function test_openLease_renterAtCap_revertsUntilOneCloses() public {
         Offer memory offer = _offer();
         offer.capPerRenter = 1;
+        _open();
         bytes32 lease = _open(offer, _request());
+        vm.assertEq(pool.liveLeases(renter, device), 1);
         _refuse(offer, _request(), abi.encodeWithSelector(IController.ControllerRenterAtCap.selector, renter, 1));
         _close(lease);
         vm.assertEq(pool.liveLeases(renter, device), 0);

@@ -53,6 +53,7 @@ contract EscrowTokensTest is MoneyBase {
         bytes32 lease = openWith(address(coin), PAYEE);
         collect(lease, 10_000);
         escrow.withdrawOwed(address(coin), PAYEE);
+        escrow.sweep(address(pool), address(coin));
         escrow.flushBurn(address(coin));
         vm.assertEq(coin.balanceOf(PAYEE), 9702);
         vm.assertEq(coin.balanceOf(SINK), 98);
@@ -110,6 +111,7 @@ contract EscrowTokensTest is MoneyBase {
         coin.bar(PAYEE, true);
         bytes32 lease = openWith(address(coin), PAYEE);
         collect(lease, 10_000);
+        escrow.sweep(address(pool), address(coin));
         escrow.withdrawOwed(address(coin), TREASURY);
         vm.expectRevert(abi.encodeWithSelector(BlacklistToken.BlacklistTokenBarred.selector, PAYEE));
         escrow.withdrawOwed(address(coin), PAYEE);
@@ -133,6 +135,7 @@ contract EscrowTokensTest is MoneyBase {
             vm.assertFalse(isPaid);
         }
         vm.assertEq(escrow.owed(address(coin), PAYEE), 9702);
+        escrow.sweep(address(pool), address(coin));
         escrow.withdrawOwed(address(coin), TREASURY);
         leave(address(coin), renter);
     }
@@ -147,7 +150,7 @@ contract EscrowTokensTest is MoneyBase {
         bytes32 lease = openWith(address(coin), address(hook));
         bytes memory signature = voucher(lease, type(uint128).max);
         IEscrow.VoucherClaim[] memory claims = new IEscrow.VoucherClaim[](0);
-        bytes[9] memory entries = [
+        bytes[10] memory entries = [
             abi.encodeCall(IEscrow.deposit, (address(coin), 1)),
             abi.encodeCall(IEscrow.noticeWithdrawal, (address(coin), 1)),
             abi.encodeCall(IEscrow.withdraw, (address(coin), address(hook))),
@@ -156,7 +159,8 @@ contract EscrowTokensTest is MoneyBase {
             abi.encodeCall(IEscrow.flushBurn, (address(coin))),
             abi.encodeCall(IEscrow.collect, (address(pool), lease, type(uint128).max, signature)),
             abi.encodeCall(IEscrow.collectMany, (claims)),
-            abi.encodeCall(IEscrow.settle, (address(pool), lease))
+            abi.encodeCall(IEscrow.settle, (address(pool), lease)),
+            abi.encodeCall(IEscrow.sweep, (address(pool), address(coin)))
         ];
         for (uint256 i = 0; i < entries.length; ++i) {
             collect(lease, uint128(10_000 * (i + 1)));

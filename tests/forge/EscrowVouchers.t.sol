@@ -31,8 +31,9 @@ contract EscrowVouchersTest is MoneyBase {
     function test_collect_dividesBetweenPayeeTreasuryAndBurn() external {
         vm.warp(START + 1000);
         vm.assertEq(collect(lease, 10_000), 10_000);
-        vm.assertEq(owedTo(TREASURY), 200);
-        vm.assertEq(escrow.burnPending(address(token)), 98);
+        (uint256 fees, uint256 burnt) = taken();
+        vm.assertEq(fees, 200);
+        vm.assertEq(burnt, 98);
         vm.assertEq(owedTo(PAYEE), 10_000 - 200 - 98);
         vm.assertEq(leaseOf(lease).collected, 10_000);
     }
@@ -60,9 +61,10 @@ contract EscrowVouchersTest is MoneyBase {
     }
 
     function test_collect_withoutDeposit_returnsNothing() external {
-        IEscrow.LeaseTerms memory terms = newTerms();
+        IEscrow.PoolTerms memory terms = newPoolTerms();
         terms.depositSeconds = 0;
-        bytes32 other = open(newRequest(1), terms);
+        usePool(terms);
+        bytes32 other = open(1);
         uint256 previous = freeOf(renter);
         vm.warp(START + 10);
         vm.recordLogs();
@@ -72,13 +74,15 @@ contract EscrowVouchersTest is MoneyBase {
     }
 
     function test_collect_withoutFeeOrBurn_paysThePayeeAll() external {
-        IEscrow.LeaseTerms memory terms = newTerms();
+        IEscrow.PoolTerms memory terms = newPoolTerms();
         (terms.feePpm, terms.burnPpm) = (0, 0);
-        bytes32 other = open(newRequest(1), terms);
+        usePool(terms);
+        bytes32 other = open(1);
         vm.warp(START + 10);
         collect(other, 1000);
         vm.assertEq(owedTo(PAYEE), 1000);
-        vm.assertEq(owedTo(TREASURY) + escrow.burnPending(address(token)), 0);
+        (uint256 fees, uint256 burnt) = taken();
+        vm.assertEq(fees + burnt, 0);
     }
 
     function test_collect_aboveAccrued_paysTheBoundAndLaterTheRest() external {
@@ -172,6 +176,7 @@ contract EscrowVouchersTest is MoneyBase {
     /// first one's vouchers: its lease has another id.
     function test_C20_collect_hostileControllerReplaysVoucher_reverts() external {
         MockPool hostile = new MockPool(escrow, staking);
+        hostile.setPoolTerms(newPoolTerms());
         Request memory request = newRequest(1);
         request.controller = address(hostile);
         IEscrow.LeaseTerms memory terms = newTerms();
@@ -190,8 +195,8 @@ contract EscrowVouchersTest is MoneyBase {
         bytes32 other = open(1);
         vm.warp(END);
         collect(lease, uint128(total));
-        (uint256 payee, uint256 fee, uint256 burnt) =
-            (owedTo(PAYEE), owedTo(TREASURY), escrow.burnPending(address(token)));
+        uint256 payee = owedTo(PAYEE);
+        (uint256 fee, uint256 burnt) = taken();
         vm.assertEq(payee + fee + burnt, total);
         uint256 next;
         while (next < total) {
@@ -201,8 +206,9 @@ contract EscrowVouchersTest is MoneyBase {
             collect(other, uint128(next));
         }
         vm.assertEq(owedTo(PAYEE), 2 * payee);
-        vm.assertEq(owedTo(TREASURY), 2 * fee);
-        vm.assertEq(escrow.burnPending(address(token)), 2 * burnt);
+        (uint256 fees, uint256 burns) = taken();
+        vm.assertEq(fees, 2 * fee);
+        vm.assertEq(burns, 2 * burnt);
     }
 
     function test_C45_collectable_isWhatCollectDoes(uint128 first, uint128 second, uint32 wait) external {
@@ -355,7 +361,9 @@ contract EscrowVouchersTest is MoneyBase {
         emit IEscrow.LeaseSettled(address(pool), lease, RENT, DEPOSIT);
         escrow.settle(address(pool), lease);
         vm.assertEq(freeOf(renter), FUNDS - DEPOSIT);
-        vm.assertEq(escrow.burnPending(address(token)), DEPOSIT);
+        (uint256 fees, uint256 burnt) = taken();
+        vm.assertEq(fees, 0);
+        vm.assertEq(burnt, DEPOSIT);
     }
 
     function test_settle_fullyCollected_refundsNothing() external {
@@ -442,11 +450,39 @@ contract EscrowVouchersTest is MoneyBase {
         escrow.withdrawOwedTo(address(token), address(0));
     }
 
+    function test_sweep_byAnyone_creditsTreasuryAndBurn() external {
+        vm.warp(START + 100);
+        collect(lease, 10_000);
+        vm.expectEmit(address(escrow));
+        emit IEscrow.PoolSwept(address(pool), address(token), 200, 98);
+        vm.prank(STRANGER);
+        (uint256 fees, uint256 burnt) = escrow.sweep(address(pool), address(token));
+        vm.assertEq(fees, 200);
+        vm.assertEq(burnt, 98);
+        vm.assertEq(owedTo(TREASURY), 200);
+        vm.assertEq(escrow.burnPending(address(token)), 98);
+        (fees, burnt) = taken();
+        vm.assertEq(fees + burnt, 0);
+    }
+
+    function test_sweep_nothingTaken_reverts() external {
+        vm.expectRevert(IEscrow.EscrowZeroAmount.selector);
+        escrow.sweep(address(pool), address(token));
+        vm.warp(START + 100);
+        collect(lease, 10_000);
+        vm.expectRevert(IEscrow.EscrowZeroAmount.selector);
+        escrow.sweep(address(pool), STRANGER);
+        escrow.sweep(address(pool), address(token));
+        vm.expectRevert(IEscrow.EscrowZeroAmount.selector);
+        escrow.sweep(address(pool), address(token));
+    }
+
     function test_flushBurn_sendsToTheSink() external {
         vm.expectRevert(IEscrow.EscrowZeroAmount.selector);
         escrow.flushBurn(address(token));
         vm.warp(START + 100);
         collect(lease, 10_000);
+        escrow.sweep(address(pool), address(token));
         vm.expectEmit(address(escrow));
         emit IEscrow.BurnFlushed(address(token), 98);
         vm.assertEq(escrow.flushBurn(address(token)), 98);

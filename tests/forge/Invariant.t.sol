@@ -8,7 +8,10 @@ import {IDevices} from "../../contracts/interfaces/IDevices.sol";
 import {IEscrow} from "../../contracts/interfaces/IEscrow.sol";
 import {IStaking} from "../../contracts/interfaces/IStaking.sol";
 import {MockToken} from "../../contracts/mocks/MockToken.sol";
+import {HandlerState} from "./HandlerState.sol";
 import {MoneyHandler} from "./MoneyHandler.sol";
+import {ProviderActions} from "./ProviderActions.sol";
+import {RenterActions} from "./RenterActions.sol";
 import {ForgeTest} from "./Vm.sol";
 
 /// @notice What holds after any sequence of the handler's actions, and that everybody can then leave.
@@ -30,34 +33,35 @@ contract InvariantTest is ForgeTest {
     }
 
     function actions() private pure returns (bytes4[] memory chosen) {
-        bytes4[30] memory all = [
+        bytes4[31] memory all = [
             MoneyHandler.act_wait.selector,
             MoneyHandler.act_wait.selector,
             MoneyHandler.act_gift.selector,
             MoneyHandler.act_stranger.selector,
-            MoneyHandler.act_deposit.selector,
-            MoneyHandler.act_notice.selector,
-            MoneyHandler.act_withdraw.selector,
-            MoneyHandler.act_open.selector,
-            MoneyHandler.act_open.selector,
-            MoneyHandler.act_openHostile.selector,
-            MoneyHandler.act_collect.selector,
-            MoneyHandler.act_collect.selector,
-            MoneyHandler.act_close.selector,
-            MoneyHandler.act_settle.selector,
-            MoneyHandler.act_settleEarly.selector,
-            MoneyHandler.act_release.selector,
-            MoneyHandler.act_withdrawOwed.selector,
-            MoneyHandler.act_flush.selector,
-            MoneyHandler.act_provision.selector,
-            MoneyHandler.act_thaw.selector,
-            MoneyHandler.act_completeThaw.selector,
-            MoneyHandler.act_retire.selector,
-            MoneyHandler.act_withdrawStake.selector,
-            MoneyHandler.act_hostileExposure.selector,
-            MoneyHandler.act_freeze.selector,
-            MoneyHandler.act_slash.selector,
-            MoneyHandler.act_unfreeze.selector,
+            RenterActions.act_deposit.selector,
+            RenterActions.act_notice.selector,
+            RenterActions.act_withdraw.selector,
+            RenterActions.act_open.selector,
+            RenterActions.act_open.selector,
+            RenterActions.act_openHostile.selector,
+            RenterActions.act_collect.selector,
+            RenterActions.act_collect.selector,
+            RenterActions.act_close.selector,
+            RenterActions.act_settle.selector,
+            RenterActions.act_settleEarly.selector,
+            RenterActions.act_release.selector,
+            RenterActions.act_withdrawOwed.selector,
+            RenterActions.act_flush.selector,
+            RenterActions.act_sweep.selector,
+            ProviderActions.act_provision.selector,
+            ProviderActions.act_thaw.selector,
+            ProviderActions.act_completeThaw.selector,
+            ProviderActions.act_retire.selector,
+            ProviderActions.act_withdrawStake.selector,
+            ProviderActions.act_hostileExposure.selector,
+            ProviderActions.act_freeze.selector,
+            ProviderActions.act_slash.selector,
+            ProviderActions.act_unfreeze.selector,
             MoneyHandler.act_admin.selector,
             MoneyHandler.act_zoo.selector,
             MoneyHandler.act_zoo.selector
@@ -86,6 +90,12 @@ contract InvariantTest is ForgeTest {
             vm.assertEq(escrow.free(address(token), parties[i]), handler.freeOf(parties[i]));
             vm.assertEq(escrow.owed(address(token), parties[i]), handler.owedOf(parties[i]));
             sum += handler.freeOf(parties[i]) + handler.owedOf(parties[i]);
+        }
+        for (uint256 side = 0; side < 2; ++side) {
+            (uint256 fees, uint256 burnt) = escrow.takings(pools[side], address(token));
+            vm.assertEq(fees, handler.feesOf(pools[side]));
+            vm.assertEq(burnt, handler.burnsOf(pools[side]));
+            sum += fees + burnt;
         }
         vm.assertEq(escrow.burnPending(address(token)), handler.escrowBurn());
         vm.assertEq(token.balanceOf(address(escrow)), sum + handler.escrowGifts());
@@ -131,14 +141,14 @@ contract InvariantTest is ForgeTest {
 
     /// @dev What the ledgers say of single leases and offences, then exit by T: only gifts stay behind.
     function afterInvariant() external {
-        MoneyHandler.Ghost[] memory ghosts = handler.leases();
+        HandlerState.Ghost[] memory ghosts = handler.leases();
         for (uint256 i = 0; i < ghosts.length; ++i) {
             IEscrow.LeaseAccount memory account = escrow.leaseAccount(ghosts[i].controller, ghosts[i].id);
             vm.assertEq(account.collected, ghosts[i].collected);
             vm.assertEq(account.isSettled, ghosts[i].isSettled);
             vm.assertLe(account.collected, account.accrued);
         }
-        MoneyHandler.GhostOffence[] memory offences = handler.openOffences();
+        HandlerState.GhostOffence[] memory offences = handler.openOffences();
         for (uint256 i = 0; i < offences.length; ++i) {
             vm.assertEq(staking.offenceOf(handler.slashingContract(), offences[i].id).frozen, offences[i].frozen);
         }

@@ -58,6 +58,7 @@ abstract contract MoneyBase is ForgeTest {
         pool = new MockPool(escrow, staking);
         slasher = new TestSlasher(staking);
         pool.setTerms(address(token), address(slasher), THAW, CAP_PPM);
+        pool.setPoolTerms(newPoolTerms());
     }
 
     /* RENTER */
@@ -83,17 +84,24 @@ abstract contract MoneyBase is ForgeTest {
     }
 
     function newTerms() internal pure returns (IEscrow.LeaseTerms memory) {
-        return IEscrow.LeaseTerms({
-            offer: OFFER,
-            payee: PAYEE,
-            pricePerSecond: PRICE,
-            duration: DURATION,
-            depositSeconds: DEPOSIT_SECONDS,
+        return IEscrow.LeaseTerms({offer: OFFER, payee: PAYEE, pricePerSecond: PRICE, duration: DURATION});
+    }
+
+    function newPoolTerms() internal pure returns (IEscrow.PoolTerms memory) {
+        return IEscrow.PoolTerms({
+            treasury: TREASURY,
             feePpm: FEE_PPM,
             burnPpm: BURN_PPM,
             claimWindow: CLAIM_WINDOW,
-            treasury: TREASURY
+            depositSeconds: DEPOSIT_SECONDS
         });
+    }
+
+    /// @dev Goes on with a fresh pool of these terms.
+    function usePool(IEscrow.PoolTerms memory terms) internal {
+        pool = new MockPool(escrow, staking);
+        pool.setTerms(address(token), address(slasher), THAW, CAP_PPM);
+        pool.setPoolTerms(terms);
     }
 
     function sign(uint256 key, bytes32 digest) internal pure returns (bytes memory) {
@@ -113,6 +121,12 @@ abstract contract MoneyBase is ForgeTest {
         return pool.openLease(request, signed(request), terms);
     }
 
+    function expectOpenReverts(bytes memory reason, Request memory request, IEscrow.LeaseTerms memory terms) internal {
+        bytes memory signature = signed(request);
+        vm.expectRevert(reason);
+        pool.openLease(request, signature, terms);
+    }
+
     function voucher(bytes32 lease, uint128 cumulative) internal view returns (bytes memory) {
         return sign(SESSION_KEY, escrow.voucherDigest(lease, cumulative));
     }
@@ -127,6 +141,11 @@ abstract contract MoneyBase is ForgeTest {
 
     function freeOf(address account) internal view returns (uint256) {
         return escrow.free(address(token), account);
+    }
+
+    /// @dev Fees and burns of the pool's leases that wait for a sweep.
+    function taken() internal view returns (uint256 fees, uint256 burnt) {
+        return escrow.takings(address(pool), address(token));
     }
 
     function owedTo(address account) internal view returns (uint256) {

@@ -192,7 +192,7 @@ def _opened(args: dict[str, Any], block_hash: str) -> LeaseOpenedOn:
     return LeaseOpenedOn(
         args["lease"],
         args["request"],
-        args["offer"],
+        terms.struct_hash(),
         terms,
         args["renter"],
         args["openedAt"],

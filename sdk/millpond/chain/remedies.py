@@ -97,6 +97,7 @@ REMEDIES: dict[str, str] = {
     "EscrowNothingToCollect": "Collect again with a newer voucher.",
     "EscrowNoticeRunning": _WAIT,
     "EscrowOfferNotRequested": "Open the lease with the offer that the request names.",
+    "EscrowPayeeClash": "Set another payout address: its last ten bytes are those of an account that is paid here already.",
     "EscrowPriceAboveRequest": "Choose a cheaper offer, or sign a request with a higher price.",
     "EscrowRequestExpired": "Sign the request again with a later deadline.",
     "EscrowTokenNotListed": _UNLISTED,

@@ -65,6 +65,8 @@ class EscrowModel:
     free: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     noticed: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)))
     owed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    fees: int = 0
+    burns: int = 0
     burn_pending: int = 0
     leases: dict[str, Lease] = field(default_factory=dict)
     nonces: set[tuple[str, int]] = field(default_factory=set)
@@ -78,7 +80,7 @@ class EscrowModel:
     @property
     def buckets(self) -> int:
         """What the contract owes to somebody, counted from the records alone."""
-        total = sum(self.free.values()) + sum(self.owed.values()) + self.burn_pending
+        total = sum(self.free.values()) + sum(self.owed.values()) + self.fees + self.burns + self.burn_pending
         for lease in self.leases.values():
             if not lease.is_settled:
                 total += lease.price * lease.duration - lease.collected
@@ -158,6 +160,14 @@ class EscrowModel:
         self.outflow += amount
         return amount
 
+    def sweep(self) -> tuple[int, int]:
+        fees, burnt = self.fees, self.burns
+        require(fees + burnt > 0, "EscrowZeroAmount")
+        self.fees = self.burns = 0
+        self.owed[self.treasury] += fees
+        self.burn_pending += burnt
+        return fees, burnt
+
     def flush(self) -> int:
         amount = self.burn_pending
         require(amount > 0, "EscrowZeroAmount")
@@ -171,8 +181,8 @@ class EscrowModel:
         burnt = lease.burn(after) - lease.burn(before)
         lease.collected = after
         self.owed[lease.payee] += paid - fee - burnt
-        self.owed[self.treasury] += fee
-        self.burn_pending += burnt
+        self.fees += fee
+        self.burns += burnt
         if before == 0:
             self.free[lease.payer] += lease.deposit
 
@@ -182,4 +192,4 @@ class EscrowModel:
         lease.is_settled = True
         self.free[lease.payer] += lease.price * lease.duration - lease.collected
         if lease.collected == 0:
-            self.burn_pending += lease.deposit
+            self.burns += lease.deposit

@@ -139,6 +139,11 @@ class Controller(Contract):
         result: int = await self.read("pausedUntil", block=block)
         return result
 
+    async def pool_terms(self, *, block: BlockTag = "latest") -> tuple[Address, int, int, int, int]:
+        """`poolTerms()`"""
+        result: tuple[Address, int, int, int, int] = await self.read("poolTerms", block=block)
+        return result
+
     async def provision_terms(self, *, block: BlockTag = "latest") -> tuple[Address, Address, int, int]:
         """`provisionTerms()`"""
         result: tuple[Address, Address, int, int] = await self.read("provisionTerms", block=block)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millpond.chain import artefacts
-from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, VoucherClaim
+from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, PoolTerms, VoucherClaim
 from millpond.chain.calls import Call, Contract
 from millpond.chain.eth import BlockTag, Eth
 from millpond.protocol.ids import Address, Bytes32
@@ -113,7 +113,7 @@ class Escrow(Contract):
         return result
 
     def open_lease(self, request: Request, signature: bytes, terms: LeaseTerms) -> Call:
-        """`openLease((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes,(bytes32,address,uint80,uint32,uint16,uint24,uint24,uint24,address))`"""
+        """`openLease((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes,(bytes32,address,uint80,uint32))`"""
         return self.build("openLease", request, signature, terms)
 
     async def owed(self, token: Address, account: Address, *, block: BlockTag = "latest") -> int:
@@ -138,10 +138,19 @@ class Escrow(Contract):
         """`stopLease(bytes32)`"""
         return self.build("stopLease", lease)
 
-    async def treasury_of(self, controller: Address, *, block: BlockTag = "latest") -> Address:
-        """`treasuryOf(address)`"""
-        result: Address = await self.read("treasuryOf", controller, block=block)
+    def sweep(self, controller: Address, token: Address) -> Call:
+        """`sweep(address,address)`"""
+        return self.build("sweep", controller, token)
+
+    async def takings(self, controller: Address, token: Address, *, block: BlockTag = "latest") -> tuple[int, int]:
+        """`takings(address,address)`"""
+        result: tuple[int, int] = await self.read("takings", controller, token, block=block)
         return result
+
+    async def terms_of(self, controller: Address, *, block: BlockTag = "latest") -> PoolTerms:
+        """`termsOf(address)`"""
+        result: Any = await self.read("termsOf", controller, block=block)
+        return PoolTerms(**result)
 
     async def voucher_digest(self, lease: Bytes32, cumulative: int, *, block: BlockTag = "latest") -> Bytes32:
         """`voucherDigest(bytes32,uint128)`"""

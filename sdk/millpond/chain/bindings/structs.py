@@ -80,11 +80,6 @@ class LeaseTerms:
     payee: Address
     pricePerSecond: int
     duration: int
-    depositSeconds: int
-    feePpm: int
-    burnPpm: int
-    claimWindow: int
-    treasury: Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +110,17 @@ class PoolParams:
     depositSeconds: int
     grace: int
     minProvision: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTerms:
+    """Struct `PoolTerms` of the contracts."""
+
+    treasury: Address
+    feePpm: int
+    burnPpm: int
+    claimWindow: int
+    depositSeconds: int
 
 
 @dataclass(frozen=True, slots=True)
