@@ -97,6 +97,7 @@ contracts: setup artefacts
 artefacts: setup-lint
 	.venv/bin/python scripts/export_artefacts.py
 	.venv/bin/python scripts/generate_bindings.py
+	.venv/bin/python scripts/generate_reference.py
 
 gas: setup-lint
 	FOUNDRY_PROFILE=default forge test --isolate --match-contract GasTest
