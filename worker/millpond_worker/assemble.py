@@ -138,6 +138,7 @@ def template_of(offer: OfferConfig, device: Bytes32, info: DeviceInfo, longest: 
         price=parse_price(offer.price, decimals),
         max_duration=min(offer.max_duration or longest, longest),
         notice=offer.notice,
+        tick=offer.tick,
         cap_per_renter=offer.cap_per_renter,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Address, address
+from millpond.protocol.messages import TICK_SECONDS
 from millpond.protocol.units import parse_duration, parse_memory
 from millpond_worker.errors import WorkerConfigError
 from millpond_worker.home import Home
@@ -18,6 +19,7 @@ LAUNCHERS = ("auto", "docker", "process")
 DEVICES = ("auto", "cpu", "nvidia")
 DEFAULT_DISK = "64MiB"
 DEFAULT_NOTICE = "10m"
+MOST_TICK_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class OfferConfig:
     max_duration: int
     notice: int
     cap_per_renter: int
+    tick: int = TICK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,13 @@ def _duration(value: Any) -> int:
     return parse_duration(str(value))
 
 
+def _tick(value: Any) -> int:
+    seconds = _duration(value)
+    if not 1 <= seconds <= MOST_TICK_S:
+        raise ValueError(f"from 1 s to {MOST_TICK_S} s, not {value!r}")
+    return seconds
+
+
 _ABSENT = object()
 _RULES: dict[str, tuple[Any, ...]] = {
     "rpc_url": (_urls,),
@@ -226,5 +236,6 @@ _OFFER_RULES: dict[str, tuple[Any, ...]] = {
     "max_duration": (_duration, 0),
     "notice": (_duration, parse_duration(DEFAULT_NOTICE)),
     "cap_per_renter": (_whole(0, 65_535), 0),
+    "tick": (_tick, TICK_SECONDS),
 }
 _FIELDS = {"memory": "memory_mib", "disk": "disk_mib"}

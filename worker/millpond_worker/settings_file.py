@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from millpond.protocol.messages import TICK_SECONDS
 from millpond_worker.config import OfferConfig, WorkerConfig
 
 _HEAD = (
@@ -64,6 +65,7 @@ def _offer(offer: OfferConfig) -> str:
         "max_duration": f"{offer.max_duration}s" if offer.max_duration else None,
         "notice": f"{offer.notice}s",
         "cap_per_renter": offer.cap_per_renter or None,
+        "tick": f"{offer.tick}s" if offer.tick != TICK_SECONDS else None,
     }
     return "\n[[offers]]\n" + "".join(
         f"{name} = {json.dumps(value)}\n" for name, value in plain.items() if value is not None
