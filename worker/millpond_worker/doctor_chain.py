@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 from millpond.chain.address_book import AddressBook, verify_book
 from millpond.chain.agreement import agreed_header
@@ -87,7 +88,8 @@ async def _standing(config: WorkerConfig, home: Home, found: Contracts) -> Async
 
     try:
         operator = open_key(config.key, home, config.chain_id).address
-        devices = device_ids(config, chosen_devices(config, open_gpu(config)))
+        with closing(open_gpu(config)) as gpu:
+            devices = device_ids(config, chosen_devices(config, gpu))
         longest = found.params.maxDuration
         templates = [
             template_of(offer, device, info, longest, found.decimals)
@@ -182,7 +184,7 @@ async def _node(config: WorkerConfig, found: Contracts) -> Check:
             )
         async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
             answer = await client.get(f"{url.rstrip('/')}/v1/health")
-            seen = answer.json()
+            said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return Check(
             "node",
@@ -193,6 +195,7 @@ async def _node(config: WorkerConfig, found: Contracts) -> Check:
         )
     except MillpondError as error:
         return Check.of(error, "node", needed)
+    seen = said if isinstance(said, dict) else {}
     if answer.status_code != 200 or seen.get("chain_id") != config.chain_id:
         return Check(
             "node",
