@@ -81,7 +81,7 @@ def device_ids(config: WorkerConfig, infos: list[DeviceInfo]) -> dict[Bytes32, D
 def open_chain(config: WorkerConfig, home: Home) -> EvmChain:
     """Raises `AddressBookError`, and what `open_key` raises."""
     wallet = open_key(config.key, home, config.chain_id)
-    book = AddressBook.load(home.path(config.addresses))
+    book = AddressBook.load(home.path(config.addresses), config.chain_id)
     return EvmChain(
         config.rpc_url,
         config.chain_id,
