@@ -83,19 +83,14 @@ async def _book(config: WorkerConfig, home: Home, eth: Eth) -> Check:
 
 
 async def _standing(config: WorkerConfig, home: Home, found: Contracts) -> AsyncIterator[Check]:
-    from millpond_worker.assemble import chosen_devices, device_ids, open_gpu, template_of
+    from millpond_worker.assemble import chosen_devices, device_ids, open_gpu, templates_of
     from millpond_worker.keys import open_key
 
     try:
         operator = open_key(config.key, home, config.chain_id).address
         with closing(open_gpu(config)) as gpu:
             devices = device_ids(config, chosen_devices(config, gpu))
-        longest = found.params.maxDuration
-        templates = [
-            template_of(offer, device, info, longest, found.decimals)
-            for device, info in devices.items()
-            for offer in config.offers
-        ]
+        templates = templates_of(config, devices, found.params.maxDuration, found.decimals)
         standing = await read_standing(found, config.provider, operator, list(devices))
     except MillpondError as error:
         yield Check.of(error, "standing", "a provider of this pool")

@@ -16,6 +16,8 @@ COMMANDS = {
     "drain": ("running", "Take no new leases; end when the last one has."),
     "earnings": ("money", "What was earned, is owed, and was withdrawn."),
     "init": ("init", "Register, stake, join a pool, and write worker.toml."),
+    "price": ("price", "Set the price of a whole device, and offer at it."),
+    "reload": ("price", "Let the running worker take up a changed worker.toml."),
     "status": ("running", "What the running worker does."),
     "up": ("up", "Run the worker."),
     "withdraw": ("money", "Pay what Escrow owes to the payout address."),

@@ -25,6 +25,7 @@ from millpond.protocol.link import (
 )
 from millpond.protocol.messages import Amount, Message, SignedOffer, SignedRequest, TaskSpec
 from millpond.protocol.vouchers import Meter
+from millpond_worker.machine.policy import ANY, Policy
 
 __all__ = [
     "LIVE",
@@ -113,6 +114,7 @@ class Terms:
     claim_window: int
     dispute_window: int
     allow_renters: frozenset[Address] | None = None
+    policy: Policy = ANY
     unpaid_ticks: int = 2
     max_queued: int = 65_536
 
