@@ -16,8 +16,8 @@ Written by `scripts/generate_reference.py` from the exceptions.
 
 REST and `--json` show an error as `{"error": CODE, "message": WHAT AND WHY, "remedy": WHAT TO DO, "fields": {...}}`; the code is the
 name of the exception in Python. A command ends with the exit code. An error may carry a remedy that fits its case better than the
-one listed; those without one here always do, or their message says all there is. Errors of the contracts come as `RevertedError`
-with the contract's own error in `fields`; their remedies are on the pages of the [contracts](contracts/).
+one listed; those without one here always do, or their message says all there is. An error of a contract comes under its own name with
+`Error` behind it and ends with 4; the remedies of these are on the pages of the [contracts](contracts/).
 """
 
 

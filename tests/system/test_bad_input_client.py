@@ -174,7 +174,7 @@ def test_image_that_does_not_exist_fails_the_task_by_its_name(docker_stack: Any,
 
     with pytest.raises(TaskError, match="nobody/nothing") as caught:
         leases.raise_for(result)
-    assert (caught.value.exit_code, "image" in caught.value.remedy) == (8, True)
+    assert (caught.value.code, caught.value.exit_code, "image" in caught.value.remedy) == ("TaskFailedError", 8, True)
 
 
 def test_command_that_the_image_lacks_fails_the_task_by_its_name(docker_stack: Any, leases: Any) -> None:
