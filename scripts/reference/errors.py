@@ -35,8 +35,9 @@ def load_all() -> None:
                 import_module(found.name)
 
 
-def _order(kind: type[MillpondError]) -> tuple[int, str]:
-    return kind.exit_code, kind.__name__
+def _order(kind: type[MillpondError]) -> tuple[int, str, str]:
+    """Two packages may name an error alike: the module makes the order the same in every run."""
+    return kind.exit_code, kind.__name__, kind.__module__
 
 
 def _below(kind: type[MillpondError]) -> list[type[MillpondError]]:
