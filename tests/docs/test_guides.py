@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ from millpond.chain.errors import DevnetError
 HERE = Path(__file__).parent
 GUIDES = HERE.parents[1] / "docs/guides"
 sys.path.insert(0, str(HERE))
-import guides  # type: ignore[import-not-found]  # noqa: E402
+import guides  # noqa: E402
 
 CHECKED = ("renter.md", "dapp.md", "operator.md")
+Following = dict[str, Future[None]]
 # The reader's ports may be taken here, and the tests must not depend on an engine.
 BEFORE = """
 millpond() {
@@ -30,25 +32,30 @@ millpond() {
 """
 AFTER = 'command millpond dev down; for pid in $(cat pids 2>/dev/null); do kill "$pid" || true; done'
 
-Follow = Callable[[str], dict[int, str]]
 
-
-@pytest.fixture
-def follow(tmp_path: Path) -> Follow:
+@pytest.fixture(scope="module")
+def following(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Following]:
+    """The guides of the selected tests, all under way at once: they mostly wait for blocks."""
     try:
         anvil = devnet.find_anvil()
     except DevnetError as error:
         pytest.skip(f"{error} ({error.remedy})")
+    selected = [name for name in CHECKED if any(item.name.endswith(f"works[{name}]") for item in request.session.items)]
+    with ThreadPoolExecutor(len(selected)) as threads:
+        yield {name: threads.submit(follow, name, tmp_path_factory.mktemp("guide"), anvil) for name in selected}
+
+
+def follow(name: str, folder: Path, anvil: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith("MILLPOND_")}
     env |= {
-        "HOME": str(tmp_path),
-        "MILLPOND_HOME": str(tmp_path / "home"),
+        "HOME": str(folder),
+        "MILLPOND_HOME": str(folder / "home"),
         "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
         "ANVIL": str(anvil),
         "CHECKOUT": str(HERE.parents[1]),
         "PYTHON": sys.executable,
     }
-    return lambda name: guides.follow(guides.read((GUIDES / name).read_text()), tmp_path, env, BEFORE, AFTER)  # type: ignore[no-any-return]
+    guides.follow(guides.read((GUIDES / name).read_text()), folder, env, BEFORE, AFTER)
 
 
 @pytest.mark.parametrize("name", CHECKED)
@@ -64,8 +71,8 @@ def test_blocks_of_a_guide_are_run_or_say_why_not(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", CHECKED)
-def test_guide_followed_literally_works(name: str, follow: Follow) -> None:
-    follow(name)
+def test_guide_followed_literally_works(name: str, following: Following) -> None:
+    following[name].result()
 
 
 def test_follow_of_a_failing_step_names_its_line(tmp_path: Path) -> None:
