@@ -24,6 +24,7 @@ from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, W
 from millpond._sessions import Session, SessionStore, new_session_key
 from millpond._settlement import Settlement
 from millpond._together import ungrouped
+from millpond._verify import verifier
 from millpond.errors import (
     LeaseWaitError,
     LogMissingError,
@@ -240,7 +241,7 @@ class AsyncClient:
 
     def attached(self, job: Bytes32) -> AttachedJob:
         """One reader per job, however many wait for its tasks."""
-        return self._attached.setdefault(job, AttachedJob(self.api, job))
+        return self._attached.setdefault(job, AttachedJob(self.api, job, verifier(self.pool, self.api.url, job).check))
 
     def keep(self, jobs: Sequence[Job]) -> None:
         """Takes over jobs whose leases were left to the node."""
