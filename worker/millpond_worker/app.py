@@ -17,7 +17,7 @@ from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link
 from millpond_worker.agent.rounds import Rounds
 from millpond_worker.assemble import Assembled
-from millpond_worker.home import Home, write_json
+from millpond_worker.home import Home, read_json, write_json
 from millpond_worker.launch.port import OwnedContainer
 from millpond_worker.machine.events import DrainAsked, Restarted, Stopping
 from millpond_worker.machine.model import LIVE, AttemptKey
@@ -53,6 +53,13 @@ class App:
             self.link.announce_offers()
             self.agent.post(DrainAsked())
 
+    def _go_on_leaving(self) -> None:
+        """A provider that is leaving its pool takes nothing new after a restart either."""
+        leaving = read_json(self._home.exit)
+        if isinstance(leaving, dict):
+            self.agent.state.gives_notice = bool(leaving.get("gives_notice"))
+            self.drain()
+
     async def reload(self) -> dict[str, object]:
         """Takes up what changed in worker.toml. Raises `WorkerConfigError`, `SetupError`, `UnitError`; then nothing changed."""
         self.needs_restart = take_up(self._home, self._assembled, self.agent)
@@ -73,6 +80,7 @@ class App:
         self._home.status.unlink(missing_ok=True)  # of a process that was killed
         await self._clean_start()
         self.agent.background.start(self._start_chain(), "start chain")
+        self._go_on_leaving()
         self._parts.offers.outstanding = load_outstanding(self._home.folder)
         await self._rounds.renew()
         loops = [
@@ -160,7 +168,12 @@ class App:
     async def _show_forever(self) -> None:
         while True:
             self._show(is_connected=self.link.is_up)
-            if self.agent.state.is_draining and not self._live() and not len(self.agent.reports):
+            if (
+                self.agent.state.is_draining
+                and not self._live()
+                and not self._to_collect()
+                and not len(self.agent.reports)
+            ):
                 log.info("drained: the last lease has ended")
                 self.stop()
             await asyncio.sleep(self._parts.pace.status)
@@ -199,7 +212,8 @@ class App:
             write_json(answer, reply)
 
     async def _reply(self, command: str) -> dict[str, object]:
-        if command == "drain":
+        if command in ("drain", "leave"):
+            self.agent.state.gives_notice |= command == "leave"
             self.drain()
             return {"is_draining": True, "leases": self._live()}
         if command == "reload":
@@ -211,6 +225,11 @@ class App:
 
     def _live(self) -> int:
         return sum(row.state in LIVE for row in self.agent.state.leases.values())
+
+    def _to_collect(self) -> int:
+        """Ended leases whose pay is not collected yet: it can be only within the claim window."""
+        now, window = self._parts.clock.now(), self._parts.pool.claim_window
+        return sum(row.is_to_collect(now, window) for row in self.agent.state.leases.values())
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": ("doctor", "Check this machine, its keys and its standing on chain."),
     "drain": ("running", "Take no new leases; end when the last one has."),
     "earnings": ("money", "What was earned, is owed, and was withdrawn."),
+    "exit": ("exit", "Leave the pool and get everything out."),
     "init": ("init", "Register, stake, join a pool, and write worker.toml."),
     "price": ("price", "Set the price of a whole device, and offer at it."),
     "reload": ("price", "Let the running worker take up a changed worker.toml."),

@@ -181,6 +181,12 @@ class LeaseRow(Message):
             return self
         return self.with_(ready_at=self.ready_at + max(0, now - self.stopped_at), stopped_at=0, alive_at=now)
 
+    def is_to_collect(self, now: int, claim_window: int) -> bool:
+        """Whether the lease has ended, and what was signed for it may still be collected but was not."""
+        last = self.mark(TxKind.COLLECT_FINAL)
+        is_open = self.state in (LeaseState.CLOSING, LeaseState.CLEAN) and now < self.ended_at + claim_window
+        return is_open and self.cumulative > self.collected and (last is None or last.is_pending)
+
     def mark(self, kind: TxKind) -> TxMark | None:
         return next((mark for mark in self.marks if mark.kind is kind), None)
 
@@ -226,6 +232,7 @@ class WorkerState:
     acked_seq: int = 0
     connected_at: int = 0
     is_draining: bool = False
+    gives_notice: bool = False
     leases: dict[Bytes32, LeaseRow] = field(default_factory=dict)
     attempts: dict[TaskKey, Attempt] = field(default_factory=dict)
     fences: dict[Bytes32, dict[Bytes32, int]] = field(default_factory=dict)
