@@ -21,7 +21,7 @@ PART = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 CUT = "@@ line "
-LIMIT_S = 240
+LIMIT_S = 280
 
 
 @dataclass(frozen=True, slots=True)
