@@ -15,8 +15,10 @@ from millpond.protocol.ids import ZERO_ADDRESS, Address
 from millpond.protocol.units import format_amount
 from millpond_worker.config import WorkerConfig
 from millpond_worker.doctor import FAIL, LEAST_GAS_WEI, OK, TIMEOUT_S, WARN, Check, skew_check
+from millpond_worker.doctor_entry import entry_checks
 from millpond_worker.home import Home
-from millpond_worker.standing import Contracts, Standing, largest_exposure, open_contracts, read_standing
+from millpond_worker.plan import Plan
+from millpond_worker.standing import Contracts, Standing, largest_exposure, open_contracts, read_standing, stake_for
 
 BLOCK_TIME_S = 15
 INIT = "Run `millpond-worker init`."
@@ -100,6 +102,18 @@ async def _standing(config: WorkerConfig, home: Home, found: Contracts) -> Async
     for device, info in devices.items():
         yield pool_check(standing, device, info.name, found.controller.address)
     yield stake_check(found, standing, largest_exposure(templates, found.params))
+    plan = Plan(
+        config.provider,
+        operator,
+        None,
+        devices,
+        found.params.minProvision if standing.active else stake_for(templates, found.params),
+    )
+    try:
+        for check in await entry_checks(found, standing, plan):
+            yield check
+    except MillpondError as error:
+        yield Check.of(error, "entry", "the pool's entry rules")
 
 
 def gas_check(standing: Standing, operator: Address) -> Check:

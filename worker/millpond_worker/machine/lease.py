@@ -186,6 +186,8 @@ def tick(state: WorkerState, now: int) -> list[Command]:
 
 
 def _tick_lease(state: WorkerState, row: LeaseRow, now: int) -> list[Command]:
+    if row.state in LIVE and row.stopped_at > now:
+        row = state.put_lease(row.set_back(now))
     if row.state in _STARTED and now >= row.ends_at:
         return end(state, row, EndReason.EXPIRED, "", now)
     if row.state is LeaseState.READY and row.unpaid_seconds(now) > _patience(state, row):

@@ -181,6 +181,11 @@ class LeaseRow(Message):
             return self
         return self.with_(ready_at=self.ready_at + max(0, now - self.stopped_at), stopped_at=0, alive_at=now)
 
+    def set_back(self, now: int) -> LeaseRow:
+        """The clock went back while the meter stood: what it ran ahead was never served, and nobody pays for it."""
+        stopped_at = max(now, min(self.alive_at, self.stopped_at))
+        return self.with_(stopped_at=stopped_at, unpaid_at=min(self.unpaid_at, now))
+
     def is_to_collect(self, now: int, claim_window: int) -> bool:
         """Whether the lease has ended, and what was signed for it may still be collected but was not."""
         last = self.mark(TxKind.COLLECT_FINAL)
