@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -142,13 +142,16 @@ def templates_of(
         for device, info in devices.items()
         for offer in config.offers
     ]
-    problems = [policy.price_problem(item.price, item.slice.share_per_mille) for item in found]
-    if any(problems):
-        raise SetupError(
-            next(text for text in problems if text),
-            remedy="Raise the price of the offer in worker.toml, or lower price_floor.",
-        )
+    check_floor(policy, ((item.price, item.slice.share_per_mille) for item in found))
     return found
+
+
+def check_floor(policy: Policy, prices: Iterable[tuple[int, int]]) -> None:
+    """`prices` are pairs of base units per second and share per mille. Raises `SetupError`."""
+    for price, share in prices:
+        problem = policy.price_problem(price, share)
+        if problem:
+            raise SetupError(problem, remedy="Raise the price of the offer in worker.toml, or lower price_floor.")
 
 
 def policy_of(config: WorkerConfig, decimals: int) -> Policy:

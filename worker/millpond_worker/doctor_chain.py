@@ -121,7 +121,11 @@ def gas_check(standing: Standing, operator: Address) -> Check:
     held = f"{operator} holds {format_amount(standing.operator_gas, 18)}"
     if standing.operator_gas < LEAST_GAS_WEI:
         return Check(
-            "gas", FAIL, held, needed, "Send the chain's coin to the worker's key: it pays for collecting and closing."
+            "gas",
+            FAIL,
+            held,
+            needed,
+            f"{INIT} It sends some of the owner's; or send the chain's coin to the worker's key, which pays for collecting and closing.",
         )
     return Check("gas", OK, held, needed)
 

@@ -103,6 +103,7 @@ async def _init(home: Home, own: InitOptions, options: dict[str, Any], *, as_jso
     owner = open_key(own.owner, home, config.chain_id)
     config = replace(config, provider=owner.address)
     is_new = save_config(config, home.config)
+    home.exit.unlink(missing_ok=True)  # whoever joins is not leaving
     async with Rpc(config.rpc_url, chain_id=config.chain_id) as rpc:
         outbox = SqliteOutbox(home.owner_transactions)
         try:

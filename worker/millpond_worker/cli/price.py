@@ -10,11 +10,12 @@ import click
 from millpond.protocol.errors import ConfigError
 from millpond_worker import control
 from millpond_worker.cli.shared import home_of, home_option, json_option, show_json
-from millpond_worker.config import OfferConfig, load_config
+from millpond_worker.config import OfferConfig, WorkerConfig, load_config
 from millpond_worker.home import Home, is_running
 from millpond_worker.settings_file import save_config
 
 RELOAD_S = 60.0
+FINE_DECIMALS = 18
 
 
 @click.command(
@@ -35,7 +36,9 @@ def price_command(folder: str | None, as_json: bool, price: str, share: int | No
     offers = tuple(
         offer if share not in (None, offer.share) else _priced(offer, price, share) for offer in config.offers
     )
-    save_config(replace(config, offers=offers), home.config)
+    wanted = replace(config, offers=offers)
+    _check_floor(wanted)
+    save_config(wanted, home.config)
     answer = _take_up(home) if is_running(home) else {}
     shown = [{"share": offer.share, "price": offer.price} for offer in offers]
     if as_json:
@@ -63,10 +66,19 @@ def _priced(offer: OfferConfig, price: str, share: int | None) -> OfferConfig:
 
     from millpond.protocol.units import parse_price
 
-    parse_price(price, 18)
+    parse_price(price, FINE_DECIMALS)
     amount, _, unit = price.partition("/")
     part = Decimal(amount) * offer.share / 1000 if share is None else Decimal(amount)
     return replace(offer, price=f"{part.normalize():f}/{unit or 'h'}")
+
+
+def _check_floor(config: WorkerConfig) -> None:
+    """Before anything is written. Raises `SetupError`."""
+    from millpond.protocol.units import parse_price
+    from millpond_worker.assemble import check_floor, policy_of
+
+    policy = policy_of(config, FINE_DECIMALS)
+    check_floor(policy, ((parse_price(offer.price, FINE_DECIMALS), offer.share) for offer in config.offers))
 
 
 def _take_up(home: Home) -> dict[str, Any]:
