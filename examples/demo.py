@@ -1,9 +1,10 @@
-"""The whole of Millpond on one machine: a pool, a worker, two rented slices, thirty tasks, receipts, money. Run it by `make demo`.
+"""The whole of Millpond on one machine: a pool, two workers, three rented slices, thirty tasks, a crash, receipts, money. Run it by `make demo`.
 
     python examples/demo.py --out demo-out
 
-Starts a development stack of its own, rents two unequal slices of one device and runs the sweep of `digits_sweep.py` on them; then
-reads everything back from the chain. Leaves in the folder: `demo.png`, `demo-report.json`, `receipt.json`, and the stack's logs.
+Starts a development stack of its own, rents two unequal slices of one device and one of another, and runs the sweep of
+`digits_sweep.py` on them. One worker is killed (SIGKILL) in the middle: its tasks run again elsewhere, and it comes back. Then
+everything is read back from the chain. Leaves in the folder: `demo.png`, `demo-report.json`, `receipt.json`, and the stack's logs.
 Exits 0 only when every check of the report holds.
 """
 
@@ -23,6 +24,7 @@ from rich.console import Console
 
 import millpond
 from _demo import stranger, tables
+from _demo.accident import Accident
 from _demo.earnings import withdraw_earnings
 from _demo.engine import choose_launcher
 from _demo.history import read_history
@@ -37,6 +39,8 @@ from millpond.dev.stack import DevStack, StackConfig, address_book
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.units import format_amount
 from millpond.settings import Network
+
+WORKERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +67,14 @@ def fresh_home(folder: Path) -> Path:
 
 def run(demo: Demo, launcher: str) -> Report:
     """Everything between starting the stack and ending it."""
-    config = StackConfig(fresh_home(demo.folder), workers=1, launcher=launcher, chain_port=0, node_port=0)
-    demo.title("Start chain, node and worker; deploy the contracts and a pool")
-    with running_stack(config, demo.out) as stack:
-        network = network_of(stack)
-        demo.title("Rent two unequal slices and train thirty networks")
+    config = StackConfig(fresh_home(demo.folder), workers=WORKERS, launcher=launcher, chain_port=0, node_port=0)
+    demo.title("Start chain, node and two workers; deploy the contracts and a pool")
+    with running_stack(config, demo.out) as running:
+        network = network_of(running.stack)
+        accident = Accident(running.kill, running.restart, WORKERS, demo.out)
+        demo.title("Rent three slices and train thirty networks")
         with millpond.Client(network=network, home=config.home) as client:
-            rented = rent_and_run(client, network.rpc_url, demo.out)
+            rented = rent_and_run(client, network.rpc_url, accident, demo.out)
         demo.title("Read the chain back")
         report = settle_and_report(demo, network, rented, address_book(config.home))
     tables.show(report, rented.pool.token_symbol, rented.pool.token_decimals, demo.out)
@@ -85,8 +90,8 @@ def network_of(stack: DevStack) -> Network:
 def settle_and_report(demo: Demo, network: Network, rented: Rented, book: Path) -> Report:
     """Pays the provider out, lets a stranger verify a receipt, and reads all blocks."""
     renter, pool, decimals = wallet(Account.RENTER).address, network.controller, rented.pool.token_decimals
-    withdrawn = asyncio.run(withdraw_earnings(network.rpc_url, rented.pool))
-    demo.out.print(f"  provider withdrew {format_amount(withdrawn, decimals)} {rented.pool.token_symbol}")
+    withdrawn = asyncio.run(withdraw_earnings(network.rpc_url, rented.pool, WORKERS))
+    demo.out.print(f"  providers withdrew {format_amount(withdrawn, decimals)} {rented.pool.token_symbol}")
     receipt = demo.folder / "receipt.json"
     stranger.write_bundle(rented.bundles[-1], receipt)
     is_convinced, text = stranger.verify(network.rpc_url, pool, receipt)
@@ -95,9 +100,11 @@ def settle_and_report(demo: Demo, network: Network, rented: Rented, book: Path) 
     history = asyncio.run(read_history(network.rpc_url, AddressBook.load(book), pool, renter))
     result = Run(
         workers=rented.workers,
+        killed=rented.killed,
         tasks=len(rented.results),
         succeeded=rented.succeeded,
         attested=attested(rented),
+        retried=rented.retried,
         best_accuracy=max(point.accuracy for point in rented.points),
         launcher=rented.launcher,
         device_names=rented.devices,

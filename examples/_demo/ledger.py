@@ -36,6 +36,7 @@ class Slice:
     """One lease. `seconds` is what was paid for, `earned` is the provider's part in token base units."""
 
     lease: Bytes32
+    device: Bytes32
     share: int
     memory_mib: int
     tasks: int
@@ -95,7 +96,16 @@ def _slice(opened: Mapping[str, Any], events: Iterable[Event], tasks: Counter[By
         elif event.name == "LeaseSettled":
             refunded += args["refunded"]
     seconds = gross // terms["pricePerSecond"]
-    return Slice(lease, terms["share"], terms["memoryMiB"], tasks[lease], seconds, earned, refunded)
+    return Slice(lease, terms["device"], terms["share"], terms["memoryMiB"], tasks[lease], seconds, earned, refunded)
+
+
+def has_unequal_slices(rows: Iterable[Slice]) -> bool:
+    """Whether some device carried two slices of different shares, both with tasks."""
+    shares: dict[Bytes32, set[int]] = {}
+    for row in rows:
+        if row.tasks:
+            shares.setdefault(row.device, set()).add(row.share)
+    return any(len(found) > 1 for found in shares.values())
 
 
 def gas(operations: Iterable[Operation]) -> dict[str, Gas]:

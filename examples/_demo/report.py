@@ -13,12 +13,15 @@ from _demo.ledger import Gas, Money, Slice
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the renter saw. `attested` counts the receipts that it checked against the posted roots."""
+    """What the renter saw. `attested` counts the receipts that it checked against the posted roots, `retried` the attempts that ran
+    again after `killed`, the worker that was killed, was lost."""
 
     workers: int
+    killed: str
     tasks: int
     succeeded: int
     attested: int
+    retried: int
     best_accuracy: float
     launcher: str
     device_names: tuple[str, ...]
@@ -55,6 +58,8 @@ class Report:
             "tasks": run.tasks,
             "tasks_succeeded": run.succeeded,
             "receipts_attested": run.attested,
+            "attempts_retried": run.retried,
+            "worker_killed": run.killed,
             **money,
             "withdrawn": str(run.withdrawn),
             "slices": [
@@ -85,12 +90,11 @@ class Report:
             "every task succeeded": run.succeeded == run.tasks > 0,
             "every task's receipt is attested": run.attested == self.posted == run.tasks,
             "every opened lease is closed": self.opened == self.closed > 0,
-            "two unequal slices, each with tasks": (
-                len({row.share for row in self.slices}) == len(self.slices) == 2
-                and all(row.tasks for row in self.slices)
-            ),
+            "two unequal slices of one device, each with tasks": ledger.has_unequal_slices(self.slices),
+            "every lease ran tasks": all(row.tasks for row in self.slices),
+            "a killed worker's attempts ran again elsewhere": bool(run.killed) and run.retried > 0,
             "a slice that does not fit is refused on chain": "Devices" in run.refusal,
-            "every worker is registered": self.workers_registered == run.workers > 0,
+            "two workers, each registered": self.workers_registered == run.workers == 2,
             "a stranger verifies a receipt": run.is_stranger_convinced,
             "a changed byte fails it": run.is_change_noticed,
         }

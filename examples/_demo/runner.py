@@ -7,8 +7,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from rich.console import Console
 
 from millpond.dev.stack import DevStack, StackConfig
@@ -21,8 +22,24 @@ class DemoTimeoutError(MillpondError):
     remedy_text = "Read the logs of the stack; on a slow machine, run it again."
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A stack that runs in another thread."""
+
+    stack: DevStack
+    _portal: BlockingPortal
+
+    def kill(self, worker: int) -> None:
+        """See `DevStack.kill`."""
+        self.stack.kill(worker)
+
+    def restart(self, worker: int) -> None:
+        """See `DevStack.restart`."""
+        self._portal.call(self.stack.restart, worker)
+
+
 @contextmanager
-def running_stack(config: StackConfig, out: Console) -> Iterator[DevStack]:
+def running_stack(config: StackConfig, out: Console) -> Iterator[Running]:
     """The stack in a thread of its own. When a part of it ends, or time is up, the block is interrupted by that error."""
     failures: list[MillpondError] = []
     with start_blocking_portal() as portal:
@@ -30,7 +47,7 @@ def running_stack(config: StackConfig, out: Console) -> Iterator[DevStack]:
         with portal.wrap_async_context_manager(stack):
             watch = portal.start_task_soon(_watch, stack, failures)
             try:
-                yield stack
+                yield Running(stack, portal)
             except KeyboardInterrupt:
                 if failures:
                     raise failures[0] from None

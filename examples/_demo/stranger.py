@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from millpond.protocol import wire
-from millpond.protocol.messages import ReceiptBundle
+from millpond.protocol.views import ReceiptBundle
 
 SCRIPT = Path(__file__).resolve().parent.parent / "verify_receipt.py"
 TIMEOUT_S = 60

@@ -35,16 +35,16 @@ def show(report: Report, symbol: str, decimals: int, out: Console) -> None:
 
 
 def slice_table(report: Report, symbol: str, decimals: int) -> Table:
-    table = _table("Slices", "lease", "share", "memory", "tasks", "seconds", f"earned ({symbol})")
+    table = _table("Slices", "lease", "device", "share", "memory", "tasks", "seconds", f"earned ({symbol})")
     for row in report.slices:
         table.add_row(
-            f"{row.lease[:10]}...", f"{row.share / 10:g} %", f"{row.memory_mib} MiB", str(row.tasks), str(row.seconds),
+            f"{row.lease[:10]}...", f"{row.device[:10]}...", f"{row.share / 10:g} %", f"{row.memory_mib} MiB", str(row.tasks), str(row.seconds),
             format_amount(row.earned, decimals),
         )  # fmt: skip
     earned = sum(row.earned for row in report.slices)
     tasks, seconds = sum(row.tasks for row in report.slices), sum(row.seconds for row in report.slices)
     table.add_section()
-    table.add_row("all", "", "", str(tasks), str(seconds), format_amount(earned, decimals))
+    table.add_row("all", "", "", "", str(tasks), str(seconds), format_amount(earned, decimals))
     return table
 
 

@@ -12,10 +12,10 @@ from millpond.chain.reverts import ContractRevertError
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor
 from millpond.dev.accounts import Account, wallet
-from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32
-from millpond.protocol.messages import OfferView, PoolView
+from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32, Bytes32
 from millpond.protocol.signed import Request
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import OfferView, PoolView
 
 SUBMITTER = 5
 """Index of a development account that is nobody else's; it pays the gas of the refused transaction."""
@@ -23,9 +23,9 @@ GAS = 1_000_000
 WAIT_S = 30.0
 
 
-def biggest(offers: list[OfferView]) -> OfferView:
-    """The offer with the largest share."""
-    return max(offers, key=lambda view: view.signed.offer.share)
+def biggest(offers: list[OfferView], device: Bytes32) -> OfferView:
+    """The offer of `device` with the largest share."""
+    return max((view for view in offers if view.device.device == device), key=lambda view: view.signed.offer.share)
 
 
 async def try_third(rpc_url: str, pool: PoolView, view: OfferView, duration: int) -> ContractRevertError | None:

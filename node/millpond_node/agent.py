@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 
+from millpond.protocol.ids import Address
 from millpond.storage.journal import Journal, JournalFailedError
 from millpond.storage.port import BlockStore
 from millpond_node.auth import Gate
@@ -15,6 +17,7 @@ from millpond_node.config import NodeConfig
 from millpond_node.core import Core, log
 from millpond_node.desk import Jobs
 from millpond_node.errors import NodeConfigError
+from millpond_node.ladders import Ladders
 from millpond_node.logs import LogBook
 from millpond_node.machine.leases import LeasePassed
 from millpond_node.machine.requests import Passed
@@ -24,6 +27,8 @@ from millpond_node.news import News
 from millpond_node.policy.port import Policy
 from millpond_node.policy.simple import SimplePolicy
 from millpond_node.settle import Settlement
+from millpond_node.timings import Timings
+from millpond_node.usage import UsageBook
 from millpond_node.workers import WorkersEdge
 
 TICK_S = 0.25
@@ -50,12 +55,17 @@ class Agent:
         self.core = Core(config, facts, key, chain, journal, policy or SimplePolicy(), clock)
         self.jobs = Jobs(self.core)
         self.market = Market(self.core)
+        self.ladders = Ladders(self.core)
         self.blocks = Blocks(self.core, store)
         self.settlement = Settlement(self.core, self.blocks.add_file, self.market.send)
         self.workers = WorkersEdge(self.core, self.settlement)
         self.workers.wake = self.market.wake
         self.news = News(self.core, self.market, self.settlement)
         self.gate = Gate(self.core)
+        self.usage = UsageBook(self.core.books.leases)
+        self.streams: Counter[Address] = Counter()
+        self.answers: Counter[str] = Counter()
+        self.timings = Timings(self.core)
         self.logs = LogBook(config.limits.log_kib_per_task << 10, config.limits.log_mib << 20)
         self._stopping = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
@@ -74,6 +84,7 @@ class Agent:
             if result.signed is not None:
                 self.settlement.restore_receipt(job, task.id, result.cursor, result.signed)
         self.workers.restore()
+        self.ladders.restore()
         self.blocks.restore()
         self.gate.nonces.restore()
         core.durable.batch.append_event("start", core.policy.snapshot())
@@ -119,6 +130,7 @@ class Agent:
             self.spawn(self.settlement.post(), "post receipts")
         if number % 4 == 0:
             core.on_request(Passed())
+            self.ladders.climb()
             self.gate.nonces.sweep(core.clock.wall())
             self.market.wake.set()
         if number % SLOW_TICKS == 0:
@@ -148,6 +160,7 @@ class Agent:
         self.jobs.sweep(core.clock.monotonic())
         self.settlement.forget_jobs(before - set(core.books.desk.jobs))
         sweep(core, self.market)
+        self.usage.forget_gone()
         self.spawn(self._sweep_blocks(), "sweep blocks")
 
     async def _sweep_blocks(self) -> None:

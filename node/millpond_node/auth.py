@@ -24,16 +24,19 @@ class Bucket:
 class Buckets:
     """Token buckets by name: `rate` a second, `burst` at once. The least recently used are forgotten, as if they were full."""
 
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
+    def __init__(self, rate: float, burst: float, most: int = MAX_BUCKETS) -> None:
+        self._rate, self._burst, self._most = rate, burst, most
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
 
     def take(self, name: str, now: float) -> float:
         """0 when there was a token, else the seconds until there is one."""
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = Bucket(self._burst, now)
-            if len(self._buckets) > MAX_BUCKETS:
+            if len(self._buckets) > self._most:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(name)

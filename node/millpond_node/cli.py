@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from millpond.protocol.errors import MillpondError, NodeError
+from millpond._commands import HELP, run
+from millpond.protocol.errors import NodeError
 
 MODULES = ("starlette", "uvicorn", "websockets")
 STATUS_TIMEOUT_S = 5.0
@@ -19,23 +21,12 @@ class NodeUnreachableError(NodeError):
     remedy_text = "Start it with `millpond-node up`, and check host and port in node.toml."
 
 
-def main() -> None:
-    """Entry point: every error becomes one line, a remedy, and its exit code."""
-    try:
-        cli.main(prog_name="millpond-node", standalone_mode=False)
-    except MillpondError as error:
-        _show_error(error, "--json" in sys.argv)
-        sys.exit(error.exit_code)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        sys.exit(130)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point; ends the process."""
+    run(cli, "millpond-node", arguments)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=HELP)
 def cli() -> None:
     """The pool operator's process: queue, scheduler, REST API, settlement."""
 
@@ -55,8 +46,8 @@ def up(home: Path | None, as_json: bool, verbose: bool) -> None:
     require_extra("node", MODULES)
     import logging
 
+    from millpond_node import server
     from millpond_node.config import default_home, load_config
-    from millpond_node.server import run
 
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -65,7 +56,7 @@ def up(home: Path | None, as_json: bool, verbose: bool) -> None:
     config = load_config(home or default_home())
     if as_json:
         click.echo(json.dumps({"url": config.public_url, "controller": config.controller, "chain_id": config.chain_id}))
-    run(config)
+    server.run(config)
 
 
 @cli.command()
@@ -93,12 +84,3 @@ def _ask(url: str) -> dict[str, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise NodeUnreachableError(f"the node at {url} does not answer: {error}", url=url) from None
     return {"url": url, **said}
-
-
-def _show_error(error: MillpondError, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(error.as_dict(), default=str))
-        return
-    click.echo(f"error: {error.message}", err=True)
-    if error.remedy:
-        click.echo(f"  try: {error.remedy}", err=True)

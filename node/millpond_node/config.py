@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of all queues and of every caller's part. Rates are requests per second, `burst` requests."""
+    """Bounds of all queues and of every caller's part. Rates are requests per second, `burst` requests, `seconds` how long a client may take."""
 
     rate_per_signer: float = 200.0
     burst_per_signer: float = 400.0
@@ -25,12 +25,18 @@ class Limits:
     burst_per_address: float = 2000.0
     rate_global: float = 4000.0
     burst_global: float = 8000.0
+    connections: int = 4096
+    connections_per_address: int = 1024
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
+    stall_seconds: float = 30.0
     open_requests: int = 10_000
     open_requests_per_renter: int = 256
     open_tasks: int = 200_000
     open_task_mib: int = 1024
     jobs_per_renter: int = 1024
     followers: int = 256
+    followers_per_signer: int = 64
     log_kib_per_task: int = 256
     log_mib: int = 64
     block_store_mib: int = 32_768
@@ -42,7 +48,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """One pool's node. Times in seconds. `key` names a keystore file, `dev_key` an account of the development chain."""
+    """One pool's node. Times in seconds. `key` names a keystore file, `dev_key` an account of the development chain.
+
+    `rpc_url` holds one URL or several with commas; the file may write them as a list.
+    """
 
     home: Path
     rpc_url: str
@@ -107,6 +116,8 @@ def load_config(home: Path) -> NodeConfig:
 def parse_config(data: dict[str, Any], home: Path) -> NodeConfig:
     """Settings from a table; unknown keys and values of a wrong kind are refused."""
     values = dict(data)
+    if isinstance(values.get("rpc_url"), list) and all(isinstance(item, str) for item in values["rpc_url"]):
+        values["rpc_url"] = ",".join(values["rpc_url"])
     limits = Limits(**_checked(values.pop("limits", {}), Limits, "limits."))
     known = _checked(values, NodeConfig, "")
     missing = [name for name in ("rpc_url", "chain_id", "controller") if name not in known]

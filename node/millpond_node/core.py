@@ -78,16 +78,23 @@ class Core:
         self.escrow_domain = Domain(facts.chain_id, facts.escrow)
         self.receipt_domain = Domain(facts.chain_id, facts.attestations)
         self._performers: dict[type[Any], Callable[[Any], None]] = {}
+        self._watchers: dict[type[Any], list[Callable[[Any], None]]] = {}
         self.performs(Changed, lambda command: self.signals.notify(command.key))
 
     def performs(self, kind: type[C], performer: Callable[[C], None]) -> None:
         """Registers who performs commands of a kind; each kind has one performer."""
         self._performers[kind] = performer
 
+    def watches(self, kind: type[C], watcher: Callable[[C], None]) -> None:
+        """Registers who hears of commands of a kind once they are performed."""
+        self._watchers.setdefault(kind, []).append(watcher)
+
     def perform(self, commands: Sequence[Command]) -> None:
-        performers = self._performers
+        performers, watchers = self._performers, self._watchers
         for command in commands:
             performers[type(command)](command)
+            for watcher in watchers.get(type(command), ()):
+                watcher(command)
         if commands:
             self.durable.touch()
 

@@ -8,16 +8,9 @@ from dataclasses import replace
 from millpond.protocol import wire
 from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
-    INLINE_BYTES,
-    MAX_TASKS_PER_SUBMIT,
-    AttemptStatus,
-    JobView,
-    Submit,
-    TaskResult,
-    TaskSpec,
-)
+from millpond.protocol.messages import INLINE_BYTES, MAX_TASKS_PER_SUBMIT, AttemptStatus, Submit, TaskResult, TaskSpec
 from millpond.protocol.receipts import input_manifest
+from millpond.protocol.views import JobView
 from millpond.storage.cid import cid_of
 from millpond_node.core import Core
 from millpond_node.errors import BacklogError, NotFoundError, RequestRefusedError

@@ -7,7 +7,12 @@ NodeError
 ├── RateLimitError         too many requests; `retry_after_s` says when to come back
 ├── BacklogError           a queue is full
 ├── QuotaError             the caller's block quota is used up
-├── BodyError              the body is too large, or did not arrive in time
+├── QueryError             a part of the query is not what it should be
+├── MalformedError         the bytes are no HTTP request
+├── HeadError              the head of the request is too long
+├── MethodNotAllowedError  the path has no such method
+├── BodyError              the body is too large
+├── SlowBodyError          the body did not arrive in time
 ├── RequestRefusedError    a request this pool can never serve
 ├── ReceiptPendingError    the receipt is there, its batch is not on chain yet
 ├── VersionSkewError       worker and node do not speak the same version
@@ -54,9 +59,34 @@ class QuotaError(NodeError):
     remedy_text = "Wait until older blocks expire, or open a lease: its parties have the larger quota."
 
 
+class QueryError(NodeError):
+    status: ClassVar[int] = 400
+    remedy_text = "Correct the query; GET /v1/openapi.json says what each of its parts may be."
+
+
+class MalformedError(NodeError):
+    status: ClassVar[int] = 400
+    remedy_text = "Send HTTP/1.1 with a path of printable ASCII characters."
+
+
+class HeadError(NodeError):
+    status: ClassVar[int] = 431
+    remedy_text = "Send fewer and shorter headers, and a shorter query."
+
+
+class MethodNotAllowedError(NodeError):
+    status: ClassVar[int] = 405
+    remedy_text = "Use one of the methods in the answer's `allow` header; GET /v1/openapi.json lists them all."
+
+
 class BodyError(NodeError):
     status: ClassVar[int] = 413
-    remedy_text = "Send at most 8 MiB in one request, without long pauses; larger data travel as blocks."
+    remedy_text = "Send at most 8 MiB in one request, 2 MiB in a block; larger data travel as several blocks."
+
+
+class SlowBodyError(NodeError):
+    status: ClassVar[int] = 408
+    remedy_text = "Send the body without long pauses, in smaller parts where the line is slow."
 
 
 class RequestRefusedError(NodeError):

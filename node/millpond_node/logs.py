@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from millpond.protocol import wire
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Log
+from millpond.protocol.link import Log
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from millpond.chain.errors import IntentConflictError
 from millpond.protocol import wire
 from millpond.protocol.errors import InputError
 from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, lease_id
-from millpond.protocol.messages import LeaseState, RequestState, SignedRequest, VoucherNote
+from millpond.protocol.messages import SignedRequest, VoucherNote
 from millpond.protocol.signed import Voucher
 from millpond.protocol.signing import verify
+from millpond.protocol.views import LeaseState, RequestState
 from millpond.storage.journal import JournalFailedError
 from millpond_node.chain.port import CloseLease, Intent, OpenLease, Refusal
 from millpond_node.core import Core, Offered, log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millpond.protocol.messages import LeaseState
+from millpond.protocol.views import LeaseState
 from millpond_node.chain.port import (
     ChainBatch,
     ChainFact,

@@ -22,6 +22,7 @@ from millpond.storage.embedded import EmbeddedStore
 from millpond.storage.journal import SqliteJournal
 from millpond_node.agent import Agent
 from millpond_node.api.app import build_app
+from millpond_node.api.http import server_options
 from millpond_node.chain.live import LiveChain, read_facts
 from millpond_node.chain.port import PoolFacts
 from millpond_node.clock import SystemClock
@@ -30,8 +31,6 @@ from millpond_node.errors import NodeConfigError, NotTheNodeError, PortTakenErro
 
 log = logging.getLogger("millpond.node")
 BACKLOG = 1024
-SHUTDOWN_S = 5
-WEBSOCKET_BYTES = 8 << 20
 
 
 def run(config: NodeConfig) -> None:
@@ -115,22 +114,7 @@ async def _facts(config: NodeConfig, eth: Eth, wallet: Wallet) -> tuple[PoolFact
 
 async def _serve(agent: Agent, listener: socket.socket) -> None:
     """HTTP and the agent's loops; when one ends, so does the other."""
-    options = uvicorn.Config(
-        build_app(agent),
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        ws="websockets-sansio",
-        ws_max_size=WEBSOCKET_BYTES,
-        ws_per_message_deflate=False,
-        ws_ping_interval=20,
-        ws_ping_timeout=20,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-        server_header=False,
-        proxy_headers=False,
-    )
-    server = uvicorn.Server(options)
+    server = uvicorn.Server(server_options(build_app(agent), agent.core.config.limits))
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
     working = asyncio.create_task(agent.run(), name="agent")
     ending = asyncio.create_task(_wait_exit(server), name="signals")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from millpond.protocol import wire
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import NodeMessage
+from millpond.protocol.link import NodeMessage
 
 MAX_QUEUED = 20_000
 SEND_SECONDS = 30.0
@@ -45,8 +45,8 @@ class Session:
             await self._wake.wait()
             self._wake.clear()
             waiting, self.queue = self.queue, []
-            for message in waiting[:MAX_QUEUED]:
+            for frame in wire.frames(wire.write(message) for message in waiting[:MAX_QUEUED]):
                 async with asyncio.timeout(SEND_SECONDS):
-                    await send_text(wire.write(message).decode())
+                    await send_text(frame.decode())
             if self.is_over:
                 return

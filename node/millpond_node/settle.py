@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from millpond.protocol import merkle, wire
 from millpond.protocol.ids import Address, Bytes32, bytes32
-from millpond.protocol.messages import Message, ReceiptBundle, SignedReceipt
+from millpond.protocol.messages import Message, SignedReceipt
 from millpond.protocol.receipts import receipt_leaf
+from millpond.protocol.views import ReceiptBundle
 from millpond_node.chain.port import Intent, PostReceipts
 from millpond_node.core import Core
 from millpond_node.errors import ReceiptPendingError

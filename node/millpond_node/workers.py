@@ -9,12 +9,10 @@ from millpond.protocol import wire
 from millpond.protocol.errors import InputError
 from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import Address, Bytes32, raw32
-from millpond.protocol.messages import (
-    INLINE_BYTES,
+from millpond.protocol.link import (
     Ack,
     AttemptEnded,
     AttemptLost,
-    AttemptStatus,
     Cancel,
     Desired,
     Ended,
@@ -25,12 +23,12 @@ from millpond.protocol.messages import (
     Report,
     ReportBody,
     Run,
-    SignedOffer,
     Started,
     Unpaid,
     VoucherKept,
     Welcome,
 )
+from millpond.protocol.messages import INLINE_BYTES, AttemptStatus, SignedOffer
 from millpond.protocol.receipts import check_signature
 from millpond.protocol.signing import recover
 from millpond_node.chain.port import DeviceFacts
@@ -249,8 +247,8 @@ class WorkersEdge:
                 self._ended(record, body)
             case Started(lease=lease, task=task, attempt=attempt):
                 core.on_task(AttemptStarted(lease, task, attempt))
-            case AttemptLost(lease=lease, task=task, attempt=attempt, reason=reason):
-                core.on_task(AttemptGone(lease, task, attempt, reason))
+            case AttemptLost(lease=lease, task=task, attempt=attempt, reason=reason, cause=cause):
+                core.on_task(AttemptGone(lease, task, attempt, reason, cause))
             case Ready(lease=lease, at=at):
                 core.on_lease(WorkerReady(lease, at))
             case VoucherKept(lease=lease, cumulative=cumulative):

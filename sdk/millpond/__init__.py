@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from millpond._asyncclient import AsyncClient
     from millpond._asyncleases import AsyncLease, AsyncLeases
+    from millpond._executor import Executor
+    from millpond._handles import AsyncHandle, Handle
     from millpond._leaseset import Lease, LeaseSet
     from millpond._settlement import Settlement
     from millpond.client import Client
@@ -33,9 +35,12 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "AsyncClient",
+    "AsyncHandle",
     "AsyncLease",
     "AsyncLeases",
     "Client",
+    "Executor",
+    "Handle",
     "Lease",
     "LeaseSet",
     "MillpondError",
@@ -48,9 +53,12 @@ __all__ = [
 _HOMES = {
     "App": "task",
     "AsyncClient": "_asyncclient",
+    "AsyncHandle": "_handles",
     "AsyncLease": "_asyncleases",
     "AsyncLeases": "_asyncleases",
     "Client": "client",
+    "Executor": "_executor",
+    "Handle": "_handles",
     "Lease": "_leaseset",
     "LeaseSet": "_leaseset",
     "MillpondError": "protocol.errors",

@@ -6,14 +6,18 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from millpond._asyncleases import AsyncLease, AsyncLeases, OnLog, close_quietly
+from millpond._attached import AttachedJob
+from millpond._attached import follow as follow_results
 from millpond._blocks import NodeBlocks
+from millpond._handles import AsyncHandle, parse_handle
+from millpond._job import Job
 from millpond._nodeapi import Identity, NodeApi
 from millpond._orders import Order, build_request, choose_price
 from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, Withdrawal
@@ -29,19 +33,21 @@ from millpond.errors import (
     SettingsError,
 )
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
+from millpond.protocol.messages import SignedRequest, TaskResult
+from millpond.protocol.signing import Domain, address_of, sign
+from millpond.protocol.units import format_amount
+from millpond.protocol.usage import UsageView
+from millpond.protocol.views import (
+    JobView,
     LeaseView,
     OfferView,
     PoolView,
     ReceiptBundle,
     RequestState,
     RequestView,
-    SignedRequest,
-    TaskResult,
+    TaskView,
     Why,
 )
-from millpond.protocol.signing import Domain, address_of, sign
-from millpond.protocol.units import format_amount
 from millpond.settings import Network, home_folder, load_network
 from millpond.storage.cid import parse_cid
 from millpond.storage.errors import BlockNotFoundError
@@ -68,6 +74,8 @@ class AsyncClient:
         self.chain = chain
         self.sessions = SessionStore(home / "sessions")
         self._blocks = NodeBlocks(api)
+        self._attached: dict[Bytes32, AttachedJob] = {}
+        self._kept: list[Job] = []
         api.sign_as(Identity(key, Domain(pool.chain_id, pool.controller), pool.node))
 
     @classmethod
@@ -106,6 +114,10 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
+        for job in self._kept:
+            await job.aclose()
+        for attached in self._attached.values():
+            await attached.aclose()
         await self.api.aclose()
         await self.chain.aclose()
 
@@ -181,10 +193,23 @@ class AsyncClient:
     async def leases(self) -> list[LeaseView]:
         return await self.api.leases()
 
-    async def attach(self, lease: Bytes32) -> AsyncLease:
-        """A lease this home opened earlier, with its session key; pays again from now on once `wait_ready` is called."""
-        view = await self.api.lease(lease)
-        return AsyncLease(self, view, await asyncio.to_thread(self.sessions.load, view.request))
+    async def usage(self, lease: Bytes32) -> UsageView:
+        """What a lease of the wallet uses of its machine, as its worker measured it. Raises `NodeRefusedError` for another's."""
+        return await self.api.usage(lease)
+
+    async def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        """Where a task is, when its state ends at the latest, and what it becomes then."""
+        return await self.api.task(job, task)
+
+    async def attach(self, leases: Sequence[Bytes32]) -> AsyncLeases:
+        """Leases this home opened earlier, in this process or another: paid from here again, and closed at the end of the block.
+
+        Raises `SettingsError` where this home has no session key of a lease, `LeaseNotReadyError` for one that has ended.
+        """
+        views = [await self.api.lease(lease) for lease in leases]
+        found = [AsyncLease(self, view, await asyncio.to_thread(self.sessions.load, view.request)) for view in views]
+        await asyncio.gather(*(lease.wait_ready() for lease in found))
+        return AsyncLeases(self, found)
 
     async def close_lease(self, lease: Bytes32) -> Settlement:
         """Closes a lease of this wallet, with its session's last voucher where this home has its key."""
@@ -197,6 +222,29 @@ class AsyncClient:
 
     async def receipt(self, task: Bytes32, attempt: int = 1) -> ReceiptBundle:
         return await self.api.receipt(task, attempt)
+
+    # JOBS
+
+    def handle(self, handle_id: str) -> AsyncHandle:
+        """A spawned task by the id of its handle; raises `HandleError`. Whether there is such a task, the node says when asked."""
+        job, index = parse_handle(handle_id)
+        return AsyncHandle(self, job, index)
+
+    def results(self, job: Bytes32, after: int = 0, *, follow: bool = False) -> AsyncGenerator[TaskResult, None]:
+        """Results of a job of this wallet beyond cursor `after`, in the order they came; with `follow` until its tasks have ended."""
+        return follow_results(self.api, job, after) if follow else self.api.results(job, after, follow=False)
+
+    async def job(self, job: Bytes32) -> JobView:
+        """Counts of a job of this wallet."""
+        return await self.api.job(job)
+
+    def attached(self, job: Bytes32) -> AttachedJob:
+        """One reader per job, however many wait for its tasks."""
+        return self._attached.setdefault(job, AttachedJob(self.api, job))
+
+    def keep(self, jobs: Sequence[Job]) -> None:
+        """Takes over jobs whose leases were left to the node."""
+        self._kept += jobs
 
     # DATA
 

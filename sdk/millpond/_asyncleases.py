@@ -9,8 +9,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from millpond._batcher import Batcher
+from millpond._handles import AsyncHandle
 from millpond._job import Job, OnResult, Template
-from millpond._outcomes import error_of, value_of
+from millpond._outcomes import fetch_value
 from millpond._pay import Payer
 from millpond._sessions import Session
 from millpond._settlement import Settlement
@@ -18,17 +20,11 @@ from millpond._source import source_of
 from millpond.errors import MillpondError, NodeError, TaskError
 from millpond.protocol import values
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32, task_id
-from millpond.protocol.messages import (
-    INLINE_BYTES,
-    LeaseState,
-    LeaseView,
-    Log,
-    SignedRequest,
-    TaskResult,
-    TaskSpec,
-)
+from millpond.protocol.link import Log
+from millpond.protocol.messages import INLINE_BYTES, SignedRequest, TaskResult, TaskSpec
 from millpond.protocol.signed import Voucher
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import LeaseState, LeaseView
 from millpond.protocol.vouchers import Meter
 
 if TYPE_CHECKING:
@@ -39,6 +35,7 @@ READY_TIMEOUT_S = 300.0
 VOUCHER_TIMEOUT_S = 10.0
 SETTLE_TIMEOUT_S = 60.0
 POLL_S = 0.5
+LINGER_S = 30
 LOG_GRACE_S = 1.0
 OnLog = Callable[[Log], None]
 SERVED = (LeaseState.SERVING, LeaseState.UNPAID)
@@ -63,7 +60,20 @@ class AsyncLease:
         self.view = view
         self._session = session
         self._payer: Payer | None = None
+        self._settlement: Settlement | None = None
         self.order = order
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client(self) -> AsyncClient:
+        return self._client
 
     @property
     def id(self) -> Bytes32:
@@ -99,6 +109,8 @@ class AsyncLease:
 
     async def close(self, *, wait_settled: bool = True) -> Settlement:
         """Pays the last second, closes on chain and, by default, waits until the worker settled; returns the money's account."""
+        if self._settlement is not None and (self._settlement.is_settled or not wait_settled):
+            return self._settlement
         last = await self._pay_up()
         await self._wait_kept(last)
         if not last and not self.view.voucher:
@@ -109,7 +121,26 @@ class AsyncLease:
         settlement = await self._client.chain.settlement(self.id)
         if settlement.is_settled:
             self._client.sessions.forget(self.view.request)
+        self._settlement = settlement
         return settlement
+
+    async def detach(self, seconds: int, *, until_done: bool = True) -> int:
+        """Leaves the vouchers of the next `seconds` with the node, and stops paying from here. Returns the most they can cost.
+
+        The node releases one per tick in which the worker serves, with `until_done` only while the lease's jobs have tasks to run. It
+        holds no key: a node and a provider that cheat together gain that much and no more. Once the vouchers end, the worker pauses,
+        and closes the lease after the pool's grace, at nobody's cost; `AsyncClient.attach` takes it up before or after.
+        Raises `LadderError` when these are more ticks than the node keeps, `LeaseNotReadyError` for a lease that does not serve.
+        """
+        self._start_paying()
+        if self._payer is None or (await self.refresh()).state not in SERVED:
+            raise LeaseNotReadyError(f"lease {self.id} is {self.view.state}: there is nothing to pay ahead for")
+        ladder = await self._payer.ladder(seconds, is_until_done=until_done)
+        await self._client.api.post_ladder(ladder)
+        paid = self._payer.cumulative
+        payer, self._payer = self._payer, None
+        await payer.leave()
+        return ladder.rungs[-1].cumulative - paid if ladder.rungs else 0
 
     def _start_paying(self) -> None:
         if self._payer is not None or self._session is None:
@@ -168,6 +199,12 @@ class AsyncLeases:
         self.leases = list(leases)
         self.settlements: list[Settlement] = []
         self.jobs: list[Job] = []
+        self._spawned: Batcher | None = None
+        self._called: Batcher | None = None
+
+    @property
+    def client(self) -> AsyncClient:
+        return self._client
 
     async def __aenter__(self) -> Self:
         return self
@@ -190,6 +227,16 @@ class AsyncLeases:
             raise errors[0]
         return self.settlements
 
+    async def detach(self, seconds: int, *, until_done: bool = True) -> int:
+        """Leaves all leases to the node as `AsyncLease.detach` does, and open at the end of the block; returns the most it can cost.
+
+        Handles of this process still get their results for as long as the client is open.
+        """
+        cost = sum([await lease.detach(seconds, until_done=until_done) for lease in self.leases])
+        self._client.keep(self.jobs)
+        self.leases, self.jobs, self._spawned, self._called = [], [], None, None
+        return cost
+
     def job(self, on_result: OnResult | None = None) -> Job:
         """A new job on these leases."""
         job = Job(self._client.api, [lease.id for lease in self.leases])
@@ -198,11 +245,40 @@ class AsyncLeases:
         self.jobs.append(job)
         return job
 
-    async def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs `task` once and returns its value; raises a `TaskError` kind."""
+    def batcher(self) -> Batcher:
+        """A new job whose tasks come one at a time."""
         job = self.job()
-        [future] = await job.submit([await self._spec(await self._template(task), args, kwargs)])
-        return await self.value(await future)
+        job.linger_s = LINGER_S
+        return Batcher(job, self._template)
+
+    async def spawn(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> AsyncHandle:
+        """Submits `task`, durable at the node on return, and does not wait for it; all that is spawned here is one job."""
+        if self._spawned is None:
+            self._spawned = self.batcher()
+        return await self._spawn(self._spawned, await self.spec(await self._spawned.template(task), args, kwargs))
+
+    async def spawn_command(
+        self,
+        command: Sequence[str],
+        *,
+        image: str = "",
+        inputs: dict[str, str] | None = None,
+        env: dict[str, str] | None = None,
+        time_limit_s: float = 3600.0,
+    ) -> AsyncHandle:
+        """Like `command`, without waiting; a job of its own. Its value is None, see `AsyncHandle.outcome`."""
+        return await self._spawn(self.batcher(), _command_spec(command, image, inputs, env, time_limit_s))
+
+    async def _spawn(self, batcher: Batcher, spec: TaskSpec) -> AsyncHandle:
+        sent, future = await batcher.submit(spec)
+        return AsyncHandle(self._client, batcher.job.id, sent.index, future)
+
+    async def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs `task` once and returns its value; raises a `TaskError` kind. All calls are one job, whose results come by one stream."""
+        if self._called is None:
+            self._called = self.batcher()
+        _, future = await self._called.submit(await self.spec(await self._called.template(task), args, kwargs))
+        return await fetch_value(self._client, await future)
 
     async def map(
         self,
@@ -216,7 +292,7 @@ class AsyncLeases:
     ) -> AsyncGenerator[Any, None]:
         """Yields a value per element of `arguments`, see `Task.map`."""
         template = await self._template(task)
-        specs = [await self._spec(template, args, {}) for args in arguments]
+        specs = [await self.spec(template, args, {}) for args in arguments]
         if not specs:
             return
         job = self.job(on_result)
@@ -245,17 +321,7 @@ class AsyncLeases:
         job = self.job()
         if on_job is not None:
             on_job(job)
-        spec = TaskSpec(
-            ZERO_BYTES32,
-            0,
-            command=tuple(command),
-            image=image,
-            inputs=inputs or {},
-            env=env or {},
-            time_limit_s=time_limit_s,
-            max_attempts=1,
-        )
-        [future] = await job.submit([spec])
+        [future] = await job.submit([_command_spec(command, image, inputs, env, time_limit_s)])
         if on_log is None:
             return await future
         listener = asyncio.create_task(self._listen(job, on_log))
@@ -271,19 +337,9 @@ class AsyncLeases:
         with suppress(NodeError):
             await self._client.logs(job.id, task_id(job.id, 0), on_log, follow=True)
 
-    async def value(self, result: TaskResult) -> Any:
-        """The value of a result, fetched by CID when it did not travel inline; raises a `TaskError` kind."""
-        error = error_of(result)
-        if error is not None:
-            raise error
-        encoded = result.value
-        if encoded is None and result.signed is not None and result.signed.value_cid:
-            encoded = await self._client.fetch(result.signed.value_cid)
-        return value_of(encoded)
-
     async def _value_or_error(self, result: TaskResult, is_raising: bool) -> Any:
         try:
-            return await self.value(result)
+            return await fetch_value(self._client, result)
         except TaskError as error:
             if is_raising:
                 raise
@@ -303,7 +359,8 @@ class AsyncLeases:
             inputs=options.inputs,
         )
 
-    async def _spec(self, template: Template, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
+    async def spec(self, template: Template, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
+        """A task of `template` with its arguments, which travel inline or by CID; it has no number yet."""
         encoded = values.encode_bytes((args, kwargs))
         is_inline = len(encoded) <= INLINE_BYTES
         return TaskSpec(
@@ -319,6 +376,21 @@ class AsyncLeases:
             max_attempts=template.max_attempts,
             inputs=template.inputs,
         )
+
+
+def _command_spec(
+    command: Sequence[str], image: str, inputs: dict[str, str] | None, env: dict[str, str] | None, time_limit_s: float
+) -> TaskSpec:
+    return TaskSpec(
+        ZERO_BYTES32,
+        0,
+        command=tuple(command),
+        image=image,
+        inputs=inputs or {},
+        env=env or {},
+        time_limit_s=time_limit_s,
+        max_attempts=1,
+    )
 
 
 async def close_quietly(lease: AsyncLease) -> MillpondError | None:

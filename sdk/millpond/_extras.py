@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-EXIT_MISSING_EXTRA = 3
+from millpond.protocol.errors import ConfigError
+
+
+class ExtraMissingError(ConfigError):
+    """Libraries that this command needs are not installed."""
 
 
 def missing_modules(modules: tuple[str, ...]) -> list[str]:
@@ -14,13 +18,11 @@ def missing_modules(modules: tuple[str, ...]) -> list[str]:
 
 
 def require_extra(extra: str, modules: tuple[str, ...]) -> None:
-    """Returns when all top-level `modules` are installed; else prints the install line of `extra` and exits with 3."""
+    """Returns when all top-level `modules` are installed; else raises `ExtraMissingError`, whose remedy is the install line of `extra`."""
     missing = missing_modules(modules)
-    if not missing:
-        return
-    print(
-        f"error: this command needs {', '.join(missing)}, which comes with the extra '{extra}' of millpond.\n"
-        f"remedy: {sys.executable} -m pip install 'millpond[{extra}]'",
-        file=sys.stderr,
-    )
-    raise SystemExit(EXIT_MISSING_EXTRA)
+    if missing:
+        raise ExtraMissingError(
+            f"this command needs {', '.join(missing)}, which comes with the extra '{extra}' of millpond",
+            remedy=f"{sys.executable} -m pip install 'millpond[{extra}]'",
+            missing=missing,
+        )

@@ -11,12 +11,15 @@ from millpond._nodeapi import NodeApi
 from millpond._together import together
 from millpond.errors import NodeUnreachableError, TaskCancelledError
 from millpond.protocol.ids import Bytes32, job_id, task_id
-from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, JobView, Submit, TaskResult, TaskSpec
+from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, Submit, TaskResult, TaskSpec
+from millpond.protocol.views import JobView
 
 SUBMITS_IN_FLIGHT = 4
 MAX_SUBMIT_BYTES = 4 << 20
 SPEC_OVERHEAD_BYTES = 512
 RECONNECT_PAUSE_S = 0.5
+RESUBMIT_PAUSE_S = 0.05
+"""After a stream that ended in order, while tasks are on their way to the node."""
 PATIENCE_S = 900.0
 OnResult = Callable[[TaskResult], None]
 
@@ -36,7 +39,10 @@ class Template:
 
 
 class Job:
-    """Submits tasks to `leases` and hands out each result once. All methods belong to one event loop."""
+    """Submits tasks to `leases` and hands out each result once. All methods belong to one event loop.
+
+    The stream of results stays open for `linger_s` seconds after the last, for a job that more tasks are to come to.
+    """
 
     def __init__(self, api: NodeApi, leases: Sequence[Bytes32]) -> None:
         self.id = job_id(secrets.token_bytes(32))
@@ -46,6 +52,7 @@ class Job:
         self._waiting: dict[Bytes32, asyncio.Future[TaskResult]] = {}
         self._cursor = 0
         self._reader: asyncio.Task[None] | None = None
+        self.linger_s = 0
         self._on_result: list[OnResult] = []
 
     def watch(self, on_result: OnResult) -> None:
@@ -54,7 +61,14 @@ class Job:
 
     async def submit(self, specs: Sequence[TaskSpec]) -> list[asyncio.Future[TaskResult]]:
         """Durable at the node on return: numbers the tasks, sends them, and gives a future for each."""
-        numbered = [self._number(spec) for spec in specs]
+        return await self.send(self.number(specs))
+
+    def number(self, specs: Sequence[TaskSpec]) -> list[TaskSpec]:
+        """The tasks with their ids and numbers in this job."""
+        return [self._number(spec) for spec in specs]
+
+    async def send(self, numbered: Sequence[TaskSpec]) -> list[asyncio.Future[TaskResult]]:
+        """Like `submit`, for tasks that have their numbers; may be repeated."""
         loop = asyncio.get_running_loop()
         futures = [self._waiting.setdefault(spec.id, loop.create_future()) for spec in numbered]
         gate = asyncio.Semaphore(SUBMITS_IN_FLIGHT)
@@ -97,14 +111,15 @@ class Job:
         last_heard = loop.time()
         while any(not future.done() for future in self._waiting.values()):
             try:
-                async for result in self._api.results(self.id, self._cursor):
+                async for result in self._api.results(self.id, self._cursor, linger_s=self.linger_s):
                     last_heard = loop.time()
                     self._deliver(result)
                 last_heard = loop.time()
+                await asyncio.sleep(RESUBMIT_PAUSE_S)
             except NodeUnreachableError as error:
                 if loop.time() - last_heard > PATIENCE_S:
                     raise error
-            await asyncio.sleep(RECONNECT_PAUSE_S)
+                await asyncio.sleep(RECONNECT_PAUSE_S)
 
     def _deliver(self, result: TaskResult) -> None:
         if result.cursor <= self._cursor:

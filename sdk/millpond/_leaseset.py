@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from millpond._asyncleases import AsyncLease, AsyncLeases
+from millpond._handles import Handle
 from millpond._outcomes import error_of
 from millpond._portal import call, finish
 from millpond._progress import bar
+from millpond._ready import Ready
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import JobView, LeaseView, TaskResult
+from millpond.protocol.messages import TaskResult
+from millpond.protocol.views import JobView, LeaseView
 from millpond.task import enter, leave
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class Lease:
     def __init__(self, portal: BlockingPortal, lease: AsyncLease) -> None:
         self._portal = portal
         self._async = lease
+        self._alone: LeaseSet | None = None
 
     @property
     def id(self) -> Bytes32:
@@ -49,12 +53,29 @@ class Lease:
         """As last seen; `refresh` asks again."""
         return self._async.view
 
+    def __enter__(self) -> Self:
+        """Tasks run on this one alone until the end of the block, which closes it."""
+        self._alone = LeaseSet(self._portal, AsyncLeases(self._async.client, [self._async]))
+        enter(self._alone)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        alone, self._alone = self._alone, None
+        if alone is not None:
+            alone.__exit__(kind, error, trace)
+
     def refresh(self) -> LeaseView:
         return call(self._portal, self._async.refresh)
 
     def close(self, *, wait_settled: bool = True) -> Settlement:
         """See `AsyncLease.close`."""
         return call(self._portal, lambda: self._async.close(wait_settled=wait_settled))
+
+    def detach(self, seconds: int, *, until_done: bool = True) -> int:
+        """See `AsyncLease.detach`."""
+        return call(self._portal, lambda: self._async.detach(seconds, until_done=until_done))
 
     def __repr__(self) -> str:
         return f"Lease({self.id[:10]}…, share={self.share}, memory_mib={self.memory_mib}, {self.view.state})"
@@ -90,6 +111,11 @@ class LeaseSet:
         return len(self._async.leases)
 
     @property
+    def asynchronous(self) -> AsyncLeases:
+        """The same leases as coroutines see them; they belong to the client's event loop."""
+        return self._async
+
+    @property
     def settlements(self) -> list[Settlement]:
         """What each closed lease cost."""
         return self._async.settlements
@@ -97,6 +123,34 @@ class LeaseSet:
     def close(self, *, wait_settled: bool = True) -> list[Settlement]:
         """Closes every lease and returns what each cost."""
         return finish(self._portal, lambda: self._async.close(wait_settled=wait_settled))
+
+    def detach(self, seconds: int, *, until_done: bool = True) -> int:
+        """See `AsyncLeases.detach`."""
+        return call(self._portal, lambda: self._async.detach(seconds, until_done=until_done))
+
+    def spawn(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handle:
+        """See `AsyncLeases.spawn`."""
+        return Handle(self._portal, call(self._portal, lambda: self._async.spawn(task, args, kwargs)))
+
+    def spawn_command(
+        self,
+        command: Sequence[str],
+        *,
+        image: str = "",
+        inputs: dict[str, str] | None = None,
+        env: dict[str, str] | None = None,
+        time_limit_s: float = 3600.0,
+    ) -> Handle:
+        """See `AsyncLeases.spawn_command`."""
+        handle = call(
+            self._portal,
+            lambda: self._async.spawn_command(command, image=image, inputs=inputs, env=env, time_limit_s=time_limit_s),
+        )
+        return Handle(self._portal, handle)
+
+    def start(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs a coroutine on the client's event loop, without waiting for it."""
+        self._portal.start_task_soon(make)
 
     def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._portal, lambda: self._async.call(task, args, kwargs))
@@ -122,12 +176,13 @@ class LeaseSet:
             source = self._async.map(
                 task, listed, is_ordered=is_ordered, is_raising=is_raising, on_result=arrived, on_job=self._keep_job
             )
+            ready = Ready(source)
             try:
-                while (found := call(self._portal, lambda: _next(source))) is not None:
-                    yield found[0]
+                while found := call(self._portal, ready.take):
+                    yield from found
             finally:
                 with suppress(RuntimeError):  # the client, and its loop, may be gone before an abandoned iterator is
-                    call(self._portal, source.aclose)
+                    call(self._portal, ready.aclose)
 
     def command(
         self,
@@ -165,10 +220,3 @@ class LeaseSet:
 
     def _keep_job(self, job: Job) -> None:
         self._last_job = job
-
-
-async def _next(source: AsyncGenerator[Any, None]) -> tuple[Any] | None:
-    try:
-        return (await anext(source),)
-    except StopAsyncIteration:
-        return None

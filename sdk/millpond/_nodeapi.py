@@ -17,25 +17,26 @@ from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol import wire
 from millpond.protocol.envelope import seal
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
+from millpond.protocol.ladders import Ladder
+from millpond.protocol.link import Log
+from millpond.protocol.messages import SignedRequest, Submit, TaskResult, VoucherNote
+from millpond.protocol.signing import Domain, address_of
+from millpond.protocol.usage import UsageView
+from millpond.protocol.views import (
     JobView,
     LeaseView,
-    Log,
     OfferView,
     PoolView,
     ReceiptBundle,
     RequestView,
-    SignedRequest,
-    Submit,
-    TaskResult,
-    VoucherNote,
+    TaskView,
     Why,
 )
-from millpond.protocol.signing import Domain, address_of
 
 TIMEOUT_S = 15.0
 STREAM_IDLE_S = 30.0
 LONG_POLL_S = 20
+MAX_LINE_BYTES = 8 << 20
 RETRIES = 4
 RETRY_PAUSE_S = 0.3
 T = TypeVar("T")
@@ -101,8 +102,17 @@ class NodeApi:
     async def lease(self, lease: Bytes32, wait_s: int = 0) -> LeaseView:
         return await self._get(LeaseView, f"/v1/leases/{lease}{_wait(wait_s)}")
 
+    async def usage(self, lease: Bytes32) -> UsageView:
+        return await self._get(UsageView, f"/v1/leases/{lease}/usage")
+
+    async def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        return await self._get(TaskView, f"/v1/jobs/{job}/tasks/{task}")
+
     async def post_voucher(self, voucher: VoucherNote) -> None:
         await self._post(dict[str, Any], f"/v1/leases/{voucher.lease}/vouchers", wire.write(voucher))
+
+    async def post_ladder(self, ladder: Ladder) -> None:
+        await self._post(dict[str, Any], f"/v1/leases/{ladder.lease}/ladder", wire.write(ladder))
 
     async def submit(self, submit: Submit) -> dict[str, Any]:
         return await self._post(dict[str, Any], f"/v1/jobs/{submit.job}/tasks", wire.write(submit))
@@ -116,9 +126,12 @@ class NodeApi:
     async def receipt(self, task: Bytes32, attempt: int) -> ReceiptBundle:
         return await self._get(ReceiptBundle, f"/v1/receipts/{task}/{attempt}")
 
-    async def results(self, job: Bytes32, after: int) -> AsyncGenerator[TaskResult, None]:
-        """Results beyond cursor `after` as they come, for as long as the node keeps the stream open."""
-        async for line in self._lines(f"/v1/jobs/{job}/results?after={after}&follow=1"):
+    async def results(
+        self, job: Bytes32, after: int, *, follow: bool = True, linger_s: int = 0
+    ) -> AsyncGenerator[TaskResult, None]:
+        """Results beyond cursor `after`; with `follow` as they come, until all tasks have ended and `linger_s` seconds passed since."""
+        query = f"after={after}&follow={int(follow)}" + (f"&linger={linger_s}" if linger_s else "")
+        async for line in self._lines(f"/v1/jobs/{job}/results?{query}"):
             yield wire.read(TaskResult, line, limit=64 << 20)
 
     async def logs(self, job: Bytes32, task: Bytes32 | None, after: int, *, follow: bool) -> AsyncGenerator[Log, None]:
@@ -182,9 +195,16 @@ class NodeApi:
                 await response.aread()
                 _checked(response)
             try:
-                async for line in response.aiter_lines():
-                    if line.strip():
-                        yield line.encode()
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield line
+                    if len(rest) > MAX_LINE_BYTES:
+                        raise NodeUnreachableError(
+                            f"the stream from {self.url} has a line of more than {MAX_LINE_BYTES} bytes"
+                        )
             except httpx.TransportError as error:
                 raise NodeUnreachableError(f"the stream from {self.url} broke ({type(error).__name__})") from error
 

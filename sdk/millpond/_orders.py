@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from millpond.errors import InputError
 from millpond.protocol.ids import ZERO_BYTES32, Address
-from millpond.protocol.messages import OfferView, PoolView
 from millpond.protocol.signed import Request
+from millpond.protocol.views import OfferView, PoolView
 from millpond.protocol.vouchers import earmark
 from millpond.vgpu import Vgpu
 

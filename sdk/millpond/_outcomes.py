@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millpond.errors import (
     PythonMismatchError,
@@ -15,6 +15,9 @@ from millpond.errors import (
 )
 from millpond.protocol import values
 from millpond.protocol.messages import AttemptStatus, TaskResult
+
+if TYPE_CHECKING:
+    from millpond._asyncclient import AsyncClient
 
 _ERRORS: dict[int, type[TaskError]] = {
     AttemptStatus.FAILED: TaskFailedError,
@@ -32,6 +35,17 @@ _REMEDIES = {
 def value_of(encoded: bytes | None) -> Any:
     """The returned value; None where a task returns none."""
     return None if encoded is None else values.decode(encoded)
+
+
+async def fetch_value(client: AsyncClient, result: TaskResult) -> Any:
+    """The value of a result, fetched by CID when it did not travel inline; raises a `TaskError` kind."""
+    error = error_of(result)
+    if error is not None:
+        raise error
+    encoded = result.value
+    if encoded is None and result.signed is not None and result.signed.value_cid:
+        encoded = await client.fetch(result.signed.value_cid)
+    return value_of(encoded)
 
 
 def error_of(result: TaskResult) -> TaskError | None:

@@ -1,4 +1,7 @@
-"""Pays a lease: every tick one cumulative voucher for what has been served, signed by the lease's session key."""
+"""Pays a lease: every tick one cumulative voucher for what has been served, signed by the lease's session key.
+
+A worker that falls silent is paid for one tick at most beyond its last sign of life.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from millpond._nodeapi import NodeApi
 from millpond._sessions import Session
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Bytes32
+from millpond.protocol.ladders import Ladder, amounts, sign_ladder
 from millpond.protocol.messages import VoucherNote
 from millpond.protocol.signed import Voucher
 from millpond.protocol.signing import Domain, sign
@@ -26,6 +30,7 @@ class Payer:
         self._api, self._lease, self._session = api, lease, session
         self._escrow, self._meter, self._tick = escrow, meter, tick
         self._task: asyncio.Task[None] | None = None
+        self._seen_at = 0
         self.cumulative = 0
 
     def start(self) -> None:
@@ -33,12 +38,27 @@ class Payer:
 
     async def stop(self) -> int:
         """Stops, and sends the voucher of the last second served; returns its amount."""
+        await self.leave()
+        await self._follow_meter()
+        await self._pay(least=1)
+        return self.cumulative
+
+    async def ladder(self, horizon_s: int, *, is_until_done: bool) -> Ladder:
+        """Pays up to now, and signs the vouchers of the next `horizon_s` seconds. Raises `LadderError` for too many."""
+        await self._follow_meter()
+        await self._pay()
+        meter = self._meter
+        steps = amounts(self.cumulative, meter.price_per_second, self._tick, horizon_s, meter.earned(meter.ends_at))
+        return await asyncio.to_thread(
+            sign_ladder, self._lease, steps, self._escrow, self._session.key, is_until_done=is_until_done
+        )
+
+    async def leave(self) -> None:
+        """Stops without a last voucher: what comes is paid from elsewhere."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        await self._pay(least=1)
-        return self.cumulative
 
     async def _run(self) -> None:
         while True:
@@ -50,14 +70,16 @@ class Payer:
                 log.warning("voucher for %s not delivered: %s", self._lease[:10], error.message)
 
     async def _follow_meter(self) -> None:
-        """A worker that paused or started again reports a later READY: the time between is not paid."""
-        ready_at = (await self._api.lease(self._lease)).ready_at
-        if ready_at > self._meter.ready_at:
-            self._meter = replace(self._meter, ready_at=ready_at)
+        """A worker that paused or started again reports a later READY: the time between is not paid, nor is a silent worker."""
+        view = await self._api.lease(self._lease)
+        self._seen_at = view.worker_seen_at
+        if view.ready_at > self._meter.ready_at:
+            self._meter = replace(self._meter, ready_at=view.ready_at)
 
     async def _pay(self, least: int = 0) -> None:
         """`least` 1: a lease that served nothing still says so, which gives the opening deposit back."""
-        due = max(self._meter.earned(int(time.time())), least)
+        until = int(min(time.time(), self._seen_at + self._tick))
+        due = max(self._meter.earned(until), least)
         if due <= self.cumulative and self.cumulative:
             return
         if due == 0:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
 PATIENCE_S = 1.0
+AHEAD = 64
 T = TypeVar("T")
 
 
@@ -32,6 +34,30 @@ def call(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, T]]) -> 
         if not future.done():
             _wait(portal.start_task_soon(_cancel, started), is_interrupted=True)
         raise
+
+
+def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
+    """What the generator that `make` makes yields. It runs as one task of the loop, a few values ahead."""
+    queue: asyncio.Queue[tuple[T] | BaseException | None] = asyncio.Queue(AHEAD)
+
+    async def feed() -> None:
+        end: BaseException | None = None
+        try:
+            async with aclosing(make()) as source:
+                async for value in source:
+                    await queue.put((value,))
+        except Exception as error:  # noqa: BLE001 - it is raised where the values are used
+            end = error
+        await queue.put(end)
+
+    feeder = portal.start_task_soon(feed)
+    try:
+        while (found := call(portal, queue.get)) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found[0]
+    finally:
+        feeder.cancel()
 
 
 def finish(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, T]], *, is_interrupted: bool = False) -> T:

@@ -22,8 +22,8 @@ from millpond.errors import InputError, SettingsError
 from millpond.protocol import vouchers
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import ZERO_ADDRESS, Address, Bytes32, bytes32
-from millpond.protocol.messages import PoolView
 from millpond.protocol.units import format_amount
+from millpond.protocol.views import PoolView
 from millpond.settings import Network
 
 NODE_SERVICE = bytes32(keccak256(b"millpond.node"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,12 +12,15 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from millpond._asyncclient import AsyncClient
 from millpond._asyncleases import OnLog
+from millpond._handles import Handle
 from millpond._leaseset import LeaseSet
-from millpond._portal import call, finish
+from millpond._portal import call, finish, iterate
 from millpond._renterchain import Funds, Withdrawal
 from millpond._settlement import Settlement
 from millpond.protocol.ids import Address, Bytes32, address
-from millpond.protocol.messages import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, TaskResult, Why
+from millpond.protocol.messages import TaskResult
+from millpond.protocol.usage import UsageView
+from millpond.protocol.views import JobView, LeaseView, OfferView, PoolView, ReceiptBundle, TaskView, Why
 from millpond.settings import Network
 from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 
@@ -101,11 +104,31 @@ class Client:
         leases = self._call(lambda: self._async.rent(vgpus, duration=duration, price=price, priority=priority))
         return LeaseSet(self._portal, leases)
 
+    def attach(self, *leases: Bytes32) -> LeaseSet:
+        """See `AsyncClient.attach`."""
+        return LeaseSet(self._portal, self._call(lambda: self._async.attach(leases)))
+
+    def handle(self, handle_id: str) -> Handle:
+        """See `AsyncClient.handle`."""
+        return Handle(self._portal, self._async.handle(handle_id))
+
+    def results(self, job: Bytes32, after: int = 0, *, follow: bool = False) -> Iterator[TaskResult]:
+        """See `AsyncClient.results`."""
+        return iterate(self._portal, lambda: self._async.results(job, after, follow=follow))
+
     def why(self, request: Bytes32) -> Why:
         return self._call(lambda: self._async.why(request))
 
     def leases(self) -> list[LeaseView]:
         return self._call(self._async.leases)
+
+    def usage(self, lease: Bytes32) -> UsageView:
+        """See `AsyncClient.usage`."""
+        return self._call(lambda: self._async.usage(lease))
+
+    def task(self, job: Bytes32, task: Bytes32) -> TaskView:
+        """See `AsyncClient.task`."""
+        return self._call(lambda: self._async.task(job, task))
 
     def close_lease(self, lease: Bytes32) -> Settlement:
         """See `AsyncClient.close_lease`."""
@@ -132,7 +155,7 @@ class Client:
 
     def job(self, job: Bytes32) -> JobView:
         """Counts of a job of this wallet."""
-        return self._call(lambda: self._async.api.job(job))
+        return self._call(lambda: self._async.job(job))
 
     def fetch(self, cid: str) -> bytes:
         """See `AsyncClient.fetch`."""

@@ -11,6 +11,8 @@ MillpondError
 │   ├── LogMissingError        what a task printed did not reach the node
 │   ├── NodeRefusedError       the node answered with an error of its own
 │   ├── RequestRefusedError    the request will never become a lease
+│   ├── ResultMissingError     the node does not have a task's result
+│   ├── ResultWaitError        the task has not ended in the time given; a `TimeoutError` too
 │   └── LeaseWaitError         the request did not become a lease in time
 └── TaskError
     ├── TaskFailedError        the code raised; carries the remote traceback
@@ -36,6 +38,8 @@ __all__ = [
     "NodeUnreachableError",
     "PythonMismatchError",
     "RequestRefusedError",
+    "ResultMissingError",
+    "ResultWaitError",
     "SettingsError",
     "TaskCancelledError",
     "TaskError",
@@ -80,6 +84,16 @@ class NodeRefusedError(NodeError):
 
 class RequestRefusedError(NodeError):
     remedy_text = "Change the request and send it again; nothing was paid."
+
+
+class ResultMissingError(NodeError):
+    remedy_text = (
+        "`millpond results JOB` lists the results that the node still keeps; it forgets a job some time after its end."
+    )
+
+
+class ResultWaitError(NodeError, TimeoutError):
+    remedy_text = "Wait longer, or come back later with the handle's id; the task goes on."
 
 
 class LeaseWaitError(NodeError):

@@ -22,7 +22,7 @@ def home_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """One pool on one chain. `node_url` empty: found on chain, where the node announces it."""
+    """One pool on one chain. `node_url` empty: found on chain, where the node announces it. `rpc_url`: one, or several with commas."""
 
     rpc_url: str
     chain_id: int
@@ -63,8 +63,12 @@ def _saved(home: Path) -> Network | None:
     path = home / NETWORK_FILE
     try:
         data = json.loads(path.read_text())
+        urls = data["rpc_url"]
         return Network(
-            str(data["rpc_url"]), int(data["chain_id"]), address(data["controller"]), str(data.get("node_url", ""))
+            ",".join(map(str, urls)) if isinstance(urls, list) else str(urls),
+            int(data["chain_id"]),
+            address(data["controller"]),
+            str(data.get("node_url", "")),
         )
     except FileNotFoundError:
         return None

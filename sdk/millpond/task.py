@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 from millpond.errors import TaskSubmitError
 
 if TYPE_CHECKING:
+    from millpond._handles import Handle
     from millpond._job import OnResult
     from millpond._leaseset import LeaseSet
 
@@ -60,6 +61,13 @@ class Task(Generic[P, R]):
         """
         value: R = _current().call(self, args, dict(kwargs))
         return value
+
+    def spawn(self, *args: P.args, **kwargs: P.kwargs) -> Handle:
+        """Submits it like `.remote`, durable at the node on return, and does not wait.
+
+        The handle's `id` finds the task again from another process: `client.handle(id).result()`.
+        """
+        return _current().spawn(self, args, dict(kwargs))
 
     def map(
         self,

@@ -33,12 +33,11 @@ from millpond.protocol.ids import (
     lease_id,
     task_id,
 )
-from millpond.protocol.messages import (
+from millpond.protocol.link import (
     Ack,
     AttemptEnded,
     Cancel,
     Desired,
-    DeviceEntry,
     Hello,
     LeasePhase,
     NodeMessage,
@@ -46,14 +45,17 @@ from millpond.protocol.messages import (
     Report,
     ReportBody,
     Run,
+    VoucherKept,
+    Welcome,
+)
+from millpond.protocol.messages import (
+    DeviceEntry,
     SignedOffer,
     SignedReceipt,
     SignedRequest,
     Submit,
     TaskSpec,
-    VoucherKept,
     VoucherNote,
-    Welcome,
 )
 from millpond.protocol.signed import Offer, Receipt, Request, Voucher
 from millpond.protocol.signing import Domain, address_of, sign
@@ -61,6 +63,7 @@ from millpond.storage.journal import Journal, JournalFailedError, MemoryJournal,
 from millpond.storage.memory import MemoryStore
 from millpond_node.agent import Agent
 from millpond_node.api.app import build_app
+from millpond_node.api.http import server_options
 from millpond_node.chain.fake import FakeChain
 from millpond_node.chain.port import DeviceFacts, PoolFacts
 from millpond_node.clock import SystemClock
@@ -283,10 +286,13 @@ class FakeWorker:
             self.url + "/v1/worker", additional_headers={**sealed, **headers}, max_size=8 << 20
         )
         await self.send(self.hello())
-        first = wire.read_node_message(await self.socket.recv())
+        first, *rest = wire.read_node_messages(await self.socket.recv())
         self.last = first
         if isinstance(first, Welcome):
             await self._welcomed(first)
+        for message in rest:
+            self.last = message
+            await self._handle(message)
 
     async def send(self, message: object) -> None:
         await self.socket.send(wire.write(message).decode())
@@ -318,9 +324,9 @@ class FakeWorker:
 
     async def _serve(self) -> None:
         async for data in self.socket:
-            message = wire.read_node_message(data)
-            self.last = message
-            await self._handle(message)
+            for message in wire.read_node_messages(data):
+                self.last = message
+                await self._handle(message)
             self._changed.set()
 
     async def _welcomed(self, welcome: Welcome) -> None:
@@ -411,15 +417,7 @@ async def start_node(
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    options = uvicorn.Config(
-        build_app(agent),
-        log_level="warning",
-        lifespan="off",
-        ws_max_size=8 << 20,
-        ws_per_message_deflate=False,
-        ws="websockets-sansio",
-    )
-    server = uvicorn.Server(options)
+    server = uvicorn.Server(server_options(build_app(agent), agent.core.config.limits))
     tasks = [asyncio.create_task(agent.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     while not server.started:
         await asyncio.sleep(0.01)

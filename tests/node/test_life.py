@@ -1,8 +1,8 @@
 """The life of a lease and its tasks through the whole node."""
 
 from millpond.protocol import wire
-from millpond.protocol.messages import ReceiptBundle
 from millpond.protocol.receipts import check_bundle
+from millpond.protocol.views import ReceiptBundle
 
 
 async def test_request_with_a_fitting_offer_becomes_a_serving_lease(kit, node) -> None:

@@ -22,6 +22,8 @@ from millpond.chain.rpc import Rpc
 from millpond.cli import main
 from millpond.settings import Network, load_network
 
+sys.path.insert(0, str(Path(__file__).parent))  # worker_stack
+
 StartChain = Callable[[DevnetConfig], Awaitable[Devnet]]
 OpenEth = Callable[[Devnet], Eth]
 

@@ -60,8 +60,9 @@ async def test_apply_twice_sends_nothing_and_keeps_the_book(book: AddressBook, t
 
 
 async def test_apply_after_half_a_deployment_does_the_rest(transactor: Transactor) -> None:
-    steps = await deployment.plan(transactor.eth, SETTINGS)
-    await deployment._deploy(transactor, steps[:3])
+    for step in (await deployment.plan(transactor.eth, SETTINGS))[:3]:
+        assert step.call is not None
+        await (await transactor.send_call(step.key, step.call)).mined()
     sent = len(transactor.rows())
     book = await deployment.apply(transactor, SETTINGS)
     assert len(transactor.rows()) - sent == len(CORE) - 3
@@ -163,8 +164,8 @@ async def test_verify_book_of_an_earlier_chain_of_the_same_id_raises(book: Addre
         await verify_book(eth, dataclasses.replace(book, genesis=Bytes32("0x" + "11" * 32)))
 
 
-async def test_plan_without_the_deterministic_deployer_raises(eth: Eth) -> None:
-    await eth.rpc.call("anvil_setCode", CREATE2_DEPLOYER, "0x")
+async def test_plan_where_other_code_lies_at_the_deterministic_deployer_raises(eth: Eth) -> None:
+    await eth.rpc.call("anvil_setCode", CREATE2_DEPLOYER, "0x60")
     with pytest.raises(DeployerMissingError):
         await deployment.plan(eth, SETTINGS)
 

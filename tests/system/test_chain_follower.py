@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from millpond.chain import artefacts, deployment
+from millpond.chain.address_book import DeploymentSettings
 from millpond.chain.bindings import MockToken
 from millpond.chain.cursor import Cursor
 from millpond.chain.devnet import Devnet, DevnetConfig
@@ -18,7 +19,7 @@ from millpond.chain.follower import EventBatch, Final, Follower, FollowerConfig,
 from millpond.chain.keys import development_wallet
 from millpond.chain.outbox import MemoryOutbox
 from millpond.chain.transactor import Transactor, TransactorConfig
-from millpond.protocol.ids import ZERO_BYTES32, Address
+from millpond.protocol.ids import Address
 
 pytestmark = pytest.mark.anvil
 
@@ -52,10 +53,7 @@ class Ledger:
 
 
 async def deploy_token(transactor: Transactor) -> Address:
-    init = artefacts.load("MockToken").init_code("T", "T", 6)
-    step = await deployment._step(transactor.eth, "MockToken", ZERO_BYTES32, init)
-    await deployment._deploy(transactor, [step])
-    return step.address
+    return await deployment.deploy_test_token(transactor, DeploymentSettings(transactor.address))
 
 
 async def catch_up(follower: Follower, ledger: Ledger) -> None:

@@ -28,10 +28,11 @@ from millpond.protocol import merkle, wire
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.hashing import keccak256, sha256
 from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, bytes32, device_id, lease_id, task_id
-from millpond.protocol.messages import ReceiptBundle, SignedReceipt
+from millpond.protocol.messages import SignedReceipt
 from millpond.protocol.receipts import ReceiptError, receipt_leaf
 from millpond.protocol.signed import Offer, Receipt, Request, Voucher
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import ReceiptBundle
 
 pytestmark = pytest.mark.anvil
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from worker_world import SimNode, World, code_block, desired
 
-from millpond.protocol.messages import LeasePhase, Ready
+from millpond.protocol.link import LeasePhase, Ready
 from millpond.storage.blocks import make_block
 from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link

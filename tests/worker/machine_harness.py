@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 
-from worker_world import START, desired, fact, spec, state, voucher
+from worker_world import ATTESTATIONS, CHAIN_ID, OPERATOR, START, desired, fact, spec, state, voucher
 
+from millpond.protocol import wire
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32
-from millpond.protocol.messages import AttemptEnded, AttemptStatus, LeasePhase, Ready, Run, SignedReceipt
+from millpond.protocol.link import AttemptEnded, LeasePhase, Ready, Run, VoucherKept
+from millpond.protocol.link import Report as Framed
+from millpond.protocol.messages import AttemptStatus, SignedReceipt
 from millpond.protocol.signed import Receipt
+from millpond.protocol.signing import Domain
+from millpond.storage.journal import Batch, MemoryJournal
+from millpond_worker.agent.reports import LANE, Reports
 from millpond_worker.machine import rows
 from millpond_worker.machine.commands import (
     Adopt,
@@ -50,24 +57,33 @@ from millpond_worker.machine.model import AttemptKey, TxKind, WorkerState
 DURATION = 3600
 
 
-@dataclass
 class Disk:
-    """What survives a crash."""
+    """What survives a crash: the journal, with the rows of the machines and the outbox of reports."""
 
-    rows: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    outbox: dict[int, object] = field(default_factory=dict)
-    next_seq: int = 1
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+
+    def reports(self) -> Reports:
+        return Reports(self.journal, Domain(CHAIN_ID, ATTESTATIONS), OPERATOR.key)
 
     def load(self) -> WorkerState:
-        made = state()
-        made.next_seq = self.next_seq
-        acked = min(self.outbox, default=self.next_seq) - 1
-        tables = {
-            name: [(key, value) for (table, key), value in sorted(self.rows.items()) if table == name]
-            for name in ("lease", "task")
-        }
-        rows.load(made, tables["lease"], tables["task"], acked)
+        made, reports = state(), self.reports()
+        made.next_seq = reports.added + 1
+        rows.load(made, self.journal.scan(rows.LEASE_TABLE), self.journal.scan(rows.TASK_TABLE), reports.acked)
         return made
+
+    @property
+    def next_seq(self) -> int:
+        return self.journal.outbox_next(LANE)
+
+    @property
+    def outbox(self) -> dict[int, object]:
+        return {row.position: wire.read(Framed, row.body).body for row in self.journal.outbox(LANE)}
+
+    def fences(self) -> dict[tuple[str, str], int]:
+        """The newest attempt of each task that the journal holds, read without the worker's own code."""
+        found = [(key.partition("/"), json.loads(value)) for key, value in self.journal.scan(rows.TASK_TABLE)]
+        return {(name[0], name[2]): int(body["attempt"]) for name, body in found}
 
 
 @dataclass
@@ -84,12 +100,14 @@ class Harness:
     def __init__(self) -> None:
         self.now = START
         self.disk = Disk()
-        self.state = self.disk.load()
+        self.state, self.reports = self.disk.load(), self.disk.reports()
+        self.fences: dict[tuple[str, str], int] = {}
+        self.executed: set[AttemptKey] = set()
+        self.promised: dict[Bytes32, int] = {}
         self.host = Host()
         self.chain: dict[Bytes32, LeaseFact] = {}
         self.block = 100
         self.todo: list[Command] = []
-        self.unsent: list[tuple[int, object]] = []
         self.signed: dict[AttemptKey, set[str]] = {}
         self.runs = 0
         self.delivered: list[tuple[int, object]] = []
@@ -100,43 +118,57 @@ class Harness:
     def post(self, event: Event) -> None:
         for command in handle(self.state, event, self.now):
             if isinstance(command, Report):
-                self.unsent.append((command.seq, command.body))
+                self.reports.add(command.seq, command.body)
             elif isinstance(command, DropReports):
-                self.disk.outbox = {seq: body for seq, body in self.disk.outbox.items() if seq > command.seq}
+                self.reports.drop(command.seq)
             else:
                 self.todo.append(command)
 
     def commit(self) -> None:
+        """As the agent does it."""
+        batch = Batch()
         for change in rows.take_changes(self.state):
             if change.value is not None:
-                self.disk.rows[change.table, change.key] = change.value
+                batch.put(change.table, change.key, change.value)
+            elif change.key.endswith("/"):
+                batch.delete_prefix(change.table, change.key)
             else:
-                for table, key in list(self.disk.rows):
-                    if table == change.table and (
-                        key == change.key or (change.key.endswith("/") and key.startswith(change.key))
-                    ):
-                        del self.disk.rows[table, key]
-        unsent, self.unsent = self.unsent, []
-        for seq, body in unsent:
-            assert seq == self.disk.next_seq
-            self.disk.outbox[seq] = body
-            self.disk.next_seq = seq + 1
-        self.post(Committed(self.disk.next_seq - 1))
+                batch.delete(change.table, change.key)
+        seq = self.reports.write(batch)
+        self.disk.journal.submit(batch).result()
+        assert seq == self.disk.next_seq - 1
+        if seq > self.reports.committed:
+            self.post(Committed(seq))
+            self.reports.commit(seq)
 
     def crash(self) -> None:
         """kill -9 and start again: what was not committed is gone, and so are warm containers."""
         self.host = Host()
-        self.todo, self.unsent = [], []
-        self.state = self.disk.load()
+        self.todo = []
+        self.disk.journal = MemoryJournal(self.disk.journal.image())
+        self.state, self.reports = self.disk.load(), self.disk.reports()
+        self.fences, self.executed = self.disk.fences(), set()
         self.post(Restarted())
 
+    @property
+    def unsent(self) -> list[int]:
+        """Numbers of the reports that no commit holds yet."""
+        return list(range(self.reports.committed + 1, self.reports.added + 1))
+
     def send(self) -> None:
-        """Everything durable leaves; receipts are signed as they do."""
-        for seq, body in sorted(self.disk.outbox.items()):
+        """Everything leaves that the outbox lets go; receipts are signed as they do."""
+        for seq in range(self.reports.acked + 1, self.reports.added + 1):
+            frame = self.reports.frame(seq)
+            if frame is None:
+                continue
+            assert seq < self.disk.next_seq, "a report left, and was signed, before its commit"
+            body = wire.read(Framed, frame).body
             if isinstance(body, AttemptEnded):
                 receipt = body.signed.receipt
                 key = AttemptKey(receipt.lease, receipt.task, receipt.attempt)
                 self.signed.setdefault(key, set()).add(receipt.struct_hash())
+            elif isinstance(body, VoucherKept):
+                self.promised[body.lease] = max(body.cumulative, self.promised.get(body.lease, 0))
             self.delivered.append((seq, body))
 
     def ack(self) -> None:
@@ -176,7 +208,12 @@ class Harness:
                     self.host.running[lease] = isinstance(command, Resume)
             case Fetch(key=key):
                 self.post(InputsReady(key))
-            case Execute(key=key) | Adopt(key=key):
+            case Execute(key=key):
+                assert key.attempt > self.fences.get((key.lease, key.task), 0), "an attempt runs again after a restart"
+                assert key not in self.executed, "an attempt runs twice"
+                self.executed.add(key)
+                self.host.executing.add(key)
+            case Adopt(key=key):
                 self.host.executing.add(key)
             case Stop(key=key):
                 self.finish(key, AttemptStatus.CANCELLED)
@@ -236,6 +273,7 @@ class Harness:
             return
         changes: dict[TxKind, dict[str, object]] = {
             TxKind.NOTICE: {"notice_ends_at": self.now + 120},
+            TxKind.COLLECT: {"collected": command.cumulative},
             TxKind.DEMAND: {"demanded_at": self.now},
             TxKind.CLOSE: {"status": LeaseStatus.CLOSED, "closed_at": self.now},
             TxKind.CLOSE_UNPAID: {"status": LeaseStatus.CLOSED, "closed_at": self.now},
@@ -245,6 +283,9 @@ class Harness:
         if command.kind is TxKind.COLLECT_FINAL:
             assert known.status is LeaseStatus.CLOSED
             assert not known.is_settled
+            assert command.cumulative >= self.promised.get(lease, 0), (
+                "a voucher the worker said it keeps is not collected"
+            )
             self.paid[lease] = command.cumulative
         self.block += 1
         self.chain[lease] = replace(known, **changes[command.kind])  # type: ignore[arg-type]

@@ -21,18 +21,8 @@ from millpond.protocol.ids import (
     lease_id,
     task_id,
 )
-from millpond.protocol.messages import (
-    Desired,
-    Hello,
-    LeasePhase,
-    Report,
-    Run,
-    SignedOffer,
-    SignedRequest,
-    TaskSpec,
-    VoucherNote,
-    Welcome,
-)
+from millpond.protocol.link import Desired, Hello, LeasePhase, Report, Run, Welcome
+from millpond.protocol.messages import SignedOffer, SignedRequest, TaskSpec, VoucherNote
 from millpond.protocol.signed import Offer, Request, Voucher
 from millpond.protocol.signing import Domain, sign
 from millpond.protocol.values import encode_bytes
@@ -266,8 +256,8 @@ class SimNode:
     async def _read(self) -> None:
         with contextlib.suppress(NodeUnreachableError):
             while True:
-                message = wire.read_worker_message(await self.line.receive())
-                (self.reports if isinstance(message, Report) else self.others).append(message)
+                for message in wire.read_worker_messages(await self.line.receive()):
+                    (self.reports if isinstance(message, Report) else self.others).append(message)
 
 
 def some32(number: int) -> Bytes32:

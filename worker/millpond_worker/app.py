@@ -111,10 +111,7 @@ class App:
 
     async def _clean_start(self) -> None:
         """Removes what the last run left in the engine, but for cold containers whose attempts can still be told."""
-        owned = await self._owned()
-        for found in owned:
-            if found.kind != "cold":
-                await self._parts.launcher.remove(found)
+        owned = await self._swept()
         running = frozenset(
             AttemptKey(found.lease, found.task, found.attempt)  # type: ignore[arg-type]
             for found in owned
@@ -122,9 +119,9 @@ class App:
         )
         self.agent.post(Restarted(running))
 
-    async def _owned(self) -> list[OwnedContainer]:
+    async def _swept(self) -> list[OwnedContainer]:
         try:
-            return await self._parts.launcher.list_owned()
+            return await self.agent.leases.sweep()
         except LaunchError as error:
             log.warning("the engine does not answer: %s", error.message)
             return []
@@ -149,7 +146,8 @@ class App:
             await asyncio.sleep(self._parts.pace.status)
 
     def _show(self, *, is_connected: bool) -> None:
-        shown = status_of(self.agent, self.link, self._assembled.warning)
+        shown = status_of(self.agent, self.link, self._rounds.stake, self._assembled.warning)
+        shown["token"] = {"symbol": self._assembled.token_symbol, "decimals": self._assembled.token_decimals}
         shown["is_connected"] = is_connected
         with contextlib.suppress(OSError):
             write_json(self._home.status, shown)

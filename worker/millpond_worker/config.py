@@ -146,6 +146,11 @@ def _needed_text(value: Any) -> str:
     return str(value)
 
 
+def _urls(value: Any) -> str:
+    """One URL or several with commas; the file may write them as a list."""
+    return _needed_text(",".join(_text(item) for item in value) if isinstance(value, list) else value)
+
+
 def _whole(low: int, high: int) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -193,7 +198,7 @@ def _duration(value: Any) -> int:
 
 _ABSENT = object()
 _RULES: dict[str, tuple[Any, ...]] = {
-    "rpc_url": (_needed_text,),
+    "rpc_url": (_urls,),
     "chain_id": (_whole(1, 1 << 62),),
     "controller": (_address,),
     "addresses": (_needed_text,),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from millpond.chain.address_book import AddressBook, verify_book
+from millpond.chain.agreement import agreed_header
 from millpond.chain.eth import Eth
+from millpond.chain.keys import DEVELOPMENT_CHAIN_ID
 from millpond.chain.rpc import Rpc
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import ZERO_ADDRESS, Address
@@ -37,6 +39,7 @@ async def _checks(config: WorkerConfig, home: Home, eth: Eth) -> AsyncIterator[C
         yield Check.of(error, "rpc", needed)
         return
     yield Check("rpc", OK, f"{config.rpc_url}, chain {chain_id}, block {header.number if header else 0}", needed)
+    yield await rpc_servers_check(eth, chain_id)
     yield skew_check(header.timestamp if header else 0, BLOCK_TIME_S)
     yield await _book(config, home, eth)
     try:
@@ -48,6 +51,24 @@ async def _checks(config: WorkerConfig, home: Home, eth: Eth) -> AsyncIterator[C
     async for check in _standing(config, home, found):
         yield check
     yield await _node(config, found)
+
+
+async def rpc_servers_check(eth: Eth, chain_id: int) -> Check:
+    """Whether a majority of the RPC servers agrees on a block; one server alone is believed, which is said."""
+    needed = "a majority of 3 or more RPC servers that agree"
+    count = len(eth.rpc.urls)
+    if chain_id == DEVELOPMENT_CHAIN_ID and count == 1:
+        return Check("rpc_servers", OK, "1, of a development chain", needed)
+    if count < 3:
+        remedy = 'Write `rpc_url = ["...", "...", "..."]` in worker.toml with servers of different operators.'
+        return Check(
+            "rpc_servers", WARN, f"{count}: what a lying server says is not noticed or stops work", needed, remedy
+        )
+    try:
+        header = await agreed_header(eth)
+    except MillpondError as error:
+        return Check.of(error, "rpc_servers", needed)
+    return Check("rpc_servers", OK, f"{count}, block {header.number} by majority", needed)
 
 
 async def _book(config: WorkerConfig, home: Home, eth: Eth) -> Check:
@@ -128,11 +149,18 @@ def stake_check(found: Contracts, standing: Standing, exposure: int) -> Check:
 
     needed = f"{amount(found.params.minProvision)} provisioned, {amount(exposure)} unreserved for the dearest lease"
     measured = f"{amount(standing.active)} provisioned, {amount(standing.unreserved)} unreserved"
+    if exposure:
+        measured += f", enough for {standing.unreserved // exposure} more of the dearest lease"
     if standing.is_retired or standing.active < found.params.minProvision or not standing.active:
         return Check("stake", FAIL, measured, needed, f"{INIT} It stakes more with --stake.")
     if standing.unreserved < exposure:
         return Check(
-            "stake", WARN, measured, needed, "Stake more with `millpond-worker init --stake`, or offer shorter leases."
+            "stake",
+            WARN,
+            measured,
+            needed,
+            "Stake more with `millpond-worker init --stake`, or offer shorter leases (max_duration in worker.toml). What ended leases "
+            "reserve is free again after the pool's claim and dispute windows.",
         )
     return Check("stake", OK, measured, needed)
 

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from millpond.chain.calls import Call
 from millpond.chain.outbox import LIVE
+from millpond.chain.sender import DEFAULT_TIP
 from millpond.chain.transactor import Transactor
 from millpond.protocol.hashing import sha256
-from millpond.protocol.ids import ZERO_ADDRESS, Address, Bytes32, bytes32, device_uuid_hash
-from millpond.protocol.units import format_amount
-from millpond_worker.devices.port import DeviceInfo
-from millpond_worker.errors import SetupError
+from millpond.protocol.ids import ZERO_ADDRESS, Bytes32, bytes32, device_uuid_hash
+from millpond_worker.plan import Plan, gas_grant, missing_deposit
+from millpond_worker.preflight import check_all
 from millpond_worker.standing import Contracts, Standing, kind_number, read_standing
 
-GAS_LEAST_WEI = 10**16
-GAS_GRANT_WEI = 5 * 10**16
 WAIT_S = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What `init` is to bring about. `payout` None keeps what is registered, at first the owner; `stake` is the active provision
-    wanted, base units."""
-
-    owner: Address
-    operator: Address
-    payout: Address | None
-    devices: Mapping[Bytes32, DeviceInfo]
-    stake: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +37,27 @@ class Step:
 async def prepare(found: Contracts, transactor: Transactor, plan: Plan) -> AsyncIterator[Done]:
     """Does what is missing, one transaction after the other, and tells of each. Repeating it changes nothing.
 
-    Raises `SetupError` where something only its owner can mend, `ContractRevertError` kinds, `OutOfFundsError`.
+    Raises `SetupError`, with nothing sent, where something only its owner can mend; `ContractRevertError` kinds.
     """
     await _finish_earlier(transactor)
+    standing = await read_standing(found, plan.owner, plan.operator, list(plan.devices))
+    check_all(found, standing, plan, await _gas_price(found, transactor))
     for number in range(len(_STEPS)):
         standing = await read_standing(found, plan.owner, plan.operator, list(plan.devices))
         for step in _STEPS[number](found, standing, plan):
             yield await _do(transactor, step)
 
 
+async def _gas_price(found: Contracts, transactor: Transactor) -> int:
+    """The most that a transaction sent now would offer, wei per gas."""
+    header = await found.eth.header()
+    return transactor.config.fees.offer(header.base_fee if header else 0, DEFAULT_TIP).max_fee
+
+
 async def _do(transactor: Transactor, step: Step) -> Done:
     if step.call is None:
         return Done(step.label)
-    key = f"init:{len(transactor.rows())}:{step.label}"
+    key = f"init:{transactor.count}:{step.label}"
     receipt = await (await transactor.send_call(key, step.call)).mined(WAIT_S)
     return Done(step.label, receipt.tx_hash, receipt.gas_used, receipt.block_number)
 
@@ -89,21 +83,14 @@ def _register(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
 
 
 def _gas(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
-    enough = standing.operator_gas >= GAS_LEAST_WEI
-    grant = None if enough else Call(plan.operator, b"", "fund operator", GAS_GRANT_WEI)
-    return [Step("gas for the operator", grant)]
+    wei = gas_grant(standing)
+    return [Step("gas for the operator", Call(plan.operator, b"", "fund operator", wei) if wei else None)]
 
 
 def _register_devices(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
     steps = []
     for device, info in plan.devices.items():
         known = standing.registered.get(device)
-        if known is not None and (known.memoryMiB, known.kind) != (info.memory_mib, kind_number(info)):
-            raise SetupError(
-                f"the chain has {known.memoryMiB} MiB of kind {known.kind} for {info.name}; this machine says {info.memory_mib} MiB of kind {kind_number(info)}",
-                device=device,
-                remedy=f"Set memory_mib = {known.memoryMiB} in worker.toml, or give the device another label.",
-            )
         model = bytes32(sha256(info.name.encode()))
         call = found.devices.register_device(device_uuid_hash(info.uuid), kind_number(info), info.memory_mib, model)
         steps.append(Step(f"register device {info.name}", None if known else call))
@@ -111,20 +98,13 @@ def _register_devices(found: Contracts, standing: Standing, plan: Plan) -> list[
 
 
 def _approve(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
-    missing = _missing_deposit(standing, plan)
-    if missing > standing.wallet:
-        raise SetupError(
-            f"{plan.owner} holds {_amount(found, standing.wallet)}, the stake takes {_amount(found, missing)} more",
-            held=standing.wallet,
-            needed=missing,
-            remedy="Send the token to the owner, or stake less with --stake.",
-        )
+    missing = missing_deposit(standing, plan)
     call = found.token.approve(found.staking.address, missing) if standing.allowance < missing else None
     return [Step("allow the stake", call)]
 
 
 def _deposit(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
-    missing = _missing_deposit(standing, plan)
+    missing = missing_deposit(standing, plan)
     return [Step("deposit stake", found.staking.deposit(found.params.token, missing) if missing else None)]
 
 
@@ -139,24 +119,9 @@ def _join(found: Contracts, standing: Standing, plan: Plan) -> list[Step]:
     steps = []
     for device, info in plan.devices.items():
         pool = standing.registered[device].pool
-        if pool not in (ZERO_ADDRESS, found.controller.address):
-            raise SetupError(
-                f"{info.name} is in the pool {pool}",
-                device=device,
-                pool=pool,
-                remedy="Take it out with `Devices.leave` first.",
-            )
         call = found.devices.join(device, found.controller.address) if pool == ZERO_ADDRESS else None
         steps.append(Step(f"join the pool with {info.name}", call))
     return steps
-
-
-def _missing_deposit(standing: Standing, plan: Plan) -> int:
-    return max(0, plan.stake - standing.active - standing.idle)
-
-
-def _amount(found: Contracts, value: int) -> str:
-    return f"{format_amount(value, found.decimals)} {found.symbol}"
 
 
 _STEPS = (_register, _gas, _register_devices, _approve, _deposit, _provision, _join)

@@ -9,6 +9,7 @@ from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32
 from millpond.protocol.messages import TICK_SECONDS, SignedOffer
 from millpond.protocol.signed import Offer
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.units import PPM
 from millpond_worker.devices.port import SliceMode, SliceSpec
 
 LIFETIME_S = 3000
@@ -51,6 +52,11 @@ class OfferTemplate:
             capPerRenter=self.cap_per_renter,
             deadline=deadline,
         )
+
+
+def exposure_of(templates: Sequence[OfferTemplate], exposure_ppm: int) -> int:
+    """Stake that the dearest single lease of the offers reserves, base units: price times duration times the pool's ratio."""
+    return max((-(-item.price * item.max_duration * exposure_ppm // PPM) for item in templates), default=0)
 
 
 class OfferBook:

@@ -49,6 +49,7 @@ class PoolFacts:
     claim_window: int
     dispute_window: int
     max_duration: int
+    exposure_ppm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Chain(Protocol):
 
     async def offer_epoch(self, device: Bytes32) -> int:
         """The epoch that offers of the device must carry."""
+        ...
+
+    async def unreserved(self, provider: Address) -> int:
+        """Stake of the provider in this pool that no lease has reserved, base units."""
         ...
 
     async def send(self, command: SendTx) -> None:

@@ -13,7 +13,7 @@ from millpond.chain.reverts import ContractRevertError
 from millpond.protocol.ids import Address, Bytes32
 from millpond.protocol.units import PPM, SHARE_FULL
 from millpond_worker.devices.port import DeviceInfo
-from millpond_worker.offers import OfferTemplate
+from millpond_worker.offers import OfferTemplate, exposure_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def kind_number(info: DeviceInfo) -> int:
 
 def largest_exposure(templates: Sequence[OfferTemplate], params: PoolParams) -> int:
     """Stake that the dearest single lease of the offers reserves."""
-    return max((-(-item.price * item.max_duration * params.exposurePpm // PPM) for item in templates), default=0)
+    return exposure_of(templates, params.exposurePpm)
 
 
 async def _provider(found: Contracts, owner: Address) -> Provider | None:

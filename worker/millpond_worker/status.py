@@ -8,9 +8,10 @@ from typing import Any
 from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link
 from millpond_worker.machine.model import AttemptState, LeaseRow
+from millpond_worker.stake import Stake
 
 
-def status_of(agent: Agent, link: Link, warning: str) -> dict[str, Any]:
+def status_of(agent: Agent, link: Link, stake: Stake | None, warning: str) -> dict[str, Any]:
     """Amounts are decimal strings of token base units, times Unix seconds."""
     parts, state = agent.parts, agent.state
     now = parts.clock.now()
@@ -33,6 +34,7 @@ def status_of(agent: Agent, link: Link, warning: str) -> dict[str, Any]:
         "devices": [_device(entry, parts.ledger.free(entry.uuid)) for entry in parts.entries()],
         "offers": [_offer(item.offer) for item in parts.offers.current()],
         "leases": [_lease(row, now) for row in state.leases.values()],
+        "stake": {"left": str(stake.left), "dearest_lease": str(stake.dearest)} if stake else None,
         "tasks": counts,
         "reports_waiting": len(agent.reports),
     }

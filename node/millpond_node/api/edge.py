@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,12 +18,14 @@ from millpond.protocol.ids import Address, Bytes32, bytes32
 from millpond.storage.errors import BlockNotFoundError, BlockTooLargeError, StoreFullError
 from millpond_node.agent import Agent
 from millpond_node.core import log
-from millpond_node.errors import BodyError, NotFoundError, RateLimitError, ReceiptPendingError, StoppingError
+from millpond_node.errors import BodyError, HeadError, NotFoundError, QueryError, SlowBodyError, StoppingError
 
 MAX_BODY_BYTES = 8 << 20
 MAX_BLOCK_BODY_BYTES = 2 << 20
-BODY_SECONDS = 60.0
+RETRY_AFTER_S = 5
 MAX_PATH = 2048
+MAX_DIGITS = 12
+FAILED_REMEDY = "Try again, and report it."
 JSON = "application/json"
 T = TypeVar("T")
 
@@ -47,9 +50,9 @@ class Call:
         text = self.request.query_params.get(name)
         if text is None:
             return default
-        if not text.isascii() or not text.isdigit() or len(text) > 12:
-            raise InputError(f"{name} must be a whole number", remedy=f"Give {name} as digits.")
-        return max(least, min(int(text), most))
+        if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS or not least <= int(text) <= most:
+            raise QueryError(f"{name} must be a whole number from {least} to {most}", name=name)
+        return int(text)
 
 
 Handler = Callable[[Agent, Call], Awaitable[Response]]
@@ -71,7 +74,7 @@ def signed(agent: Agent, handler: Handler, limit: int = MAX_BODY_BYTES) -> Calla
 def open_to_all(agent: Agent, handler: OpenHandler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            agent.gate.admit(_address(request))
+            admit(agent, request)
             return await handler(agent, request)
         except Exception as error:  # noqa: BLE001 - every error becomes a typed answer
             return answer_error(agent, error)
@@ -83,11 +86,16 @@ async def identify(agent: Agent, request: Request, limit: int = MAX_BODY_BYTES) 
     """Limits, body, envelope, nonce: in the order of their cost."""
     if agent.is_stopping:
         raise StoppingError("the node is shutting down")
-    agent.gate.admit(_address(request))
+    admit(agent, request)
     path = target(request.scope)
-    body = await _read_body(request, limit)
+    body = await _read_body(request, limit, agent.core.config.limits.body_seconds)
     caller = agent.gate.identify(request.headers, request.method, path, body)
     return Call(caller, request, body)
+
+
+def admit(agent: Agent, request: Request) -> None:
+    """The rate of the caller's address and of all; raises `RateLimitError`."""
+    agent.gate.admit(request.client.host if request.client is not None else "local")
 
 
 def target(scope: Any) -> str:
@@ -97,7 +105,7 @@ def target(scope: Any) -> str:
     sent: bytes = raw.split(b"?")[0] + (b"?" + query if query else b"")
     text = sent.decode("latin-1")
     if len(text) > MAX_PATH:
-        raise InputError(f"a path of {len(text)} characters, at most {MAX_PATH} are read", remedy="Shorten the query.")
+        raise HeadError(f"a path of {len(text)} characters, at most {MAX_PATH} are read")
     return text
 
 
@@ -112,13 +120,11 @@ def reply_json(data: dict[str, Any], status: int = 200) -> Response:
 def answer_error(agent: Agent, error: Exception) -> Response:
     """A typed answer for any error; what is not expected is logged without the request's content."""
     if isinstance(error, ClientDisconnect):
-        return Response(status_code=400)
+        return Response(status_code=400)  # nobody is there to read it
     if not isinstance(error, MillpondError):
         agent.core.counters["errors"] += 1
         log.error("unexpected %s", type(error).__name__, exc_info=error)
-        error = MillpondError(
-            "the node failed; nothing of this request was promised", remedy="Try again, and report it."
-        )
+        error = MillpondError("the node failed; nothing of this request was promised", remedy=FAILED_REMEDY)
         return _error(error, 500)
     return _error(error, status_of(error))
 
@@ -150,28 +156,26 @@ def status_of(error: MillpondError) -> int:
 
 def _error(error: MillpondError, status: int) -> Response:
     headers = {}
-    if isinstance(error, RateLimitError | ReceiptPendingError) and "retry_after_s" in error.fields:
-        headers["retry-after"] = str(max(1, round(error.fields["retry_after_s"])))
+    if status in (429, 503) or "retry_after_s" in error.fields:
+        headers["retry-after"] = str(max(1, math.ceil(error.fields.get("retry_after_s", RETRY_AFTER_S))))
+    if "allow" in error.fields:
+        headers["allow"] = str(error.fields["allow"])
     body = json.dumps(error.as_dict(), separators=(",", ":"), default=str).encode()
     return Response(body, status, headers, media_type=JSON)
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
+async def _read_body(request: Request, limit: int, seconds: float) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
         raise BodyError(f"a body of {declared} bytes, at most {limit} are read", limit=limit)
     chunks, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > limit:
                     raise BodyError(f"a body of more than {limit} bytes", limit=limit)
                 chunks.append(chunk)
     except TimeoutError:
-        raise BodyError(f"the body did not arrive within {BODY_SECONDS:.0f} s") from None
+        raise SlowBodyError(f"the body did not arrive within {seconds:g} s") from None
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else "local"

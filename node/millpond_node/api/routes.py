@@ -1,34 +1,35 @@
-"""The endpoints, one small function each; see `openapi` for the table."""
+"""The endpoints, one small function each; see `operations` for the table."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from millpond.protocol import wire
+from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import (
+from millpond.protocol.messages import Message, SignedRequest, Submit, VoucherNote
+from millpond.protocol.views import (
+    BlockView,
     JobView,
     LeaseView,
-    Message,
     OfferView,
     RequestState,
-    SignedRequest,
-    Submit,
-    VoucherNote,
+    SubmitView,
+    VoucherKeptView,
 )
 from millpond.storage.cid import parse_cid
 from millpond_node.agent import Agent
 from millpond_node.api import views
-from millpond_node.api.edge import Call, reply, reply_json
+from millpond_node.api.edge import Call, reply
 from millpond_node.errors import NotFoundError, RequestRefusedError
 from millpond_node.machine.tasks import Stage
-from millpond_node.version import own_version
 
 MAX_WAIT_S = 30
+RAW = "application/vnd.ipld.raw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,7 @@ class CancelBody(Message):
 
 
 async def health(agent: Agent, request: Request) -> Response:
-    core = agent.core
-    said: dict[str, Any] = {
-        "status": "stopping" if agent.is_stopping else "ok",
-        "chain_id": core.facts.chain_id,
-        "block": core.head,
-        "version": own_version(),
-        "workers": len(agent.workers.sessions),
-        "queue": len(core.books.requests.live),
-    }
-    return reply_json(said)
+    return reply(views.health_view(agent))
 
 
 async def pool(agent: Agent, request: Request) -> Response:
@@ -66,17 +58,17 @@ async def submit_request(agent: Agent, call: Call) -> Response:
     await agent.core.durable.settled()
     if not is_known:
         agent.spawn(agent.market.learn_funds(record.renter), "read funds")
-    return reply(views.request_view(record), status=202)
+    return reply(views.request_view(agent, record), status=202)
 
 
 async def get_request(agent: Agent, call: Call) -> Response:
+    wait = call.number("wait", 0, 0, MAX_WAIT_S)
     hash_ = call.id("hash")
     record = agent.market.request_of(call.caller, hash_)
     before = (record.state, record.message)
-    wait = call.number("wait", 0, 0, MAX_WAIT_S)
     if wait and record.state in (RequestState.QUEUED, RequestState.OPENING):
         await _changed(agent, hash_, wait, lambda: (record.state, record.message) != before)
-    return reply(views.request_view(agent.market.request_of(call.caller, hash_)))
+    return reply(views.request_view(agent, agent.market.request_of(call.caller, hash_)))
 
 
 async def why(agent: Agent, call: Call) -> Response:
@@ -88,13 +80,18 @@ async def leases(agent: Agent, call: Call) -> Response:
 
 
 async def lease(agent: Agent, call: Call) -> Response:
+    wait = call.number("wait", 0, 0, MAX_WAIT_S)
     lease_id = call.id("lease")
     record = agent.market.lease_of(call.caller, lease_id)
     before = (record.state, record.ready_at)
-    wait = call.number("wait", 0, 0, MAX_WAIT_S)
     if wait:
         await _changed(agent, lease_id, wait, lambda: (record.state, record.ready_at) != before)
-    return reply(views.lease_view(agent.market.lease_of(call.caller, lease_id)))
+    return reply(views.lease_view(agent, agent.market.lease_of(call.caller, lease_id)))
+
+
+async def usage(agent: Agent, call: Call) -> Response:
+    record = agent.market.lease_of(call.caller, call.id("lease"))
+    return reply(agent.usage.view(record, agent.core.now()))
 
 
 async def voucher(agent: Agent, call: Call) -> Response:
@@ -105,18 +102,32 @@ async def voucher(agent: Agent, call: Call) -> Response:
         )
     kept = agent.market.voucher(call.caller, note)
     await agent.core.durable.settled()
-    return reply_json({"cumulative": str(kept)})
+    return reply(VoucherKeptView(kept))
 
 
 async def submit_tasks(agent: Agent, call: Call) -> Response:
     submit = wire.read(Submit, call.body)
-    accepted, known = agent.jobs.submit(call.caller, call.id("job"), submit, call.body)
+    ids = [task.id for task in submit.tasks]
+    agent.timings.submitting(submit.job, ids)
+    try:
+        accepted, known = agent.jobs.submit(call.caller, call.id("job"), submit, call.body)
+    except MillpondError:
+        agent.timings.refused(ids)
+        raise
     await agent.core.durable.settled()
-    return reply_json({"accepted": accepted, "known": known}, 202)
+    return reply(SubmitView(accepted, known), status=202)
 
 
 async def job(agent: Agent, call: Call) -> Response:
     return reply(agent.jobs.job_of(call.caller, call.id("job")).view())
+
+
+async def task(agent: Agent, call: Call) -> Response:
+    job_ = agent.jobs.job_of(call.caller, call.id("job"))
+    found = job_.tasks.get(call.id("task"))
+    if found is None:
+        raise NotFoundError("there is no such task in the job")
+    return reply(views.task_view(agent, job_, found))
 
 
 async def cancel(agent: Agent, call: Call) -> Response:
@@ -142,18 +153,18 @@ async def get_block(agent: Agent, call: Call) -> Response:
     headers = {"cache-control": "private, max-age=31536000, immutable", "etag": f'"{cid}"'}
     if call.request.method == "HEAD":
         size = agent.blocks.has(call.caller, cid)
-        return Response(headers={**headers, "content-length": str(size)}, media_type="application/vnd.ipld.raw")
+        return Response(headers={**headers, "content-length": str(size)}, media_type=RAW)
     data = await agent.blocks.get(call.caller, cid)
-    return Response(data, headers=headers, media_type="application/vnd.ipld.raw")
+    return Response(data, headers=headers, media_type=RAW)
 
 
 async def put_block(agent: Agent, call: Call) -> Response:
     cid = parse_cid(call.request.path_params["cid"])
     await agent.blocks.put(call.caller, cid, call.body)
-    return reply_json({"cid": cid, "size": len(call.body)}, 201)
+    return reply(BlockView(cid, len(call.body)), status=201)
 
 
-async def _changed(agent: Agent, key: Bytes32, seconds: int, is_new: Any) -> None:
+async def _changed(agent: Agent, key: Bytes32, seconds: int, is_new: Callable[[], bool]) -> None:
     """Waits until `is_new()` or time is over."""
     clock = agent.core.clock
     until = clock.monotonic() + seconds

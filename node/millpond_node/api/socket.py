@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from millpond.protocol import wire
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import Beat, Hello, Log, Offers, Refused, Report
+from millpond.protocol.link import Beat, Hello, Log, Offers, Refused, Report, WorkerMessage
 from millpond_node.agent import Agent
 from millpond_node.api.edge import target
 from millpond_node.api.streams import log_key
@@ -77,7 +77,7 @@ async def _exchange(agent: Agent, socket: WebSocket, session: Session) -> None:
 
 
 async def _read(agent: Agent, socket: WebSocket, session: Session) -> None:
-    workers, core = agent.workers, agent.core
+    workers = agent.workers
     while True:
         async with asyncio.timeout(SILENT_SECONDS):
             try:
@@ -85,17 +85,24 @@ async def _read(agent: Agent, socket: WebSocket, session: Session) -> None:
             except (WebSocketDisconnect, KeyError):
                 return
         workers.alive(session)
-        match wire.read_worker_message(data):
-            case Report() as report:
-                workers.report(session, report)
-            case Beat():
-                core.counters["beats"] += 1
-            case Offers(offers=offers):
-                workers.offers(session, offers)
-            case Log() as entry:
-                _keep_log(agent, session, entry)
-            case Hello():
-                log.warning("worker %s said hello twice", session.worker)
+        for message in wire.read_worker_messages(data):
+            _take(agent, session, message)
+
+
+def _take(agent: Agent, session: Session, message: WorkerMessage) -> None:
+    workers, core = agent.workers, agent.core
+    match message:
+        case Report() as report:
+            workers.report(session, report)
+        case Beat(usage=usage):
+            core.counters["beats"] += 1
+            agent.usage.take(session.worker, usage, core.now())
+        case Offers(offers=offers):
+            workers.offers(session, offers)
+        case Log() as entry:
+            _keep_log(agent, session, entry)
+        case Hello():
+            log.warning("worker %s said hello twice", session.worker)
 
 
 def _keep_log(agent: Agent, session: Session, entry: Log) -> None:

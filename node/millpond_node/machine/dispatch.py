@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millpond.protocol.ids import Bytes32
+from millpond.protocol.link import LossCause
 from millpond.protocol.messages import AttemptStatus, Failure, SignedReceipt
 from millpond_node.machine.commands import Changed, Command, SaveResult, SaveSent, SendCancel, SendRun
 from millpond_node.machine.tasks import (
@@ -32,6 +33,8 @@ from millpond_node.machine.tasks import (
 )
 
 REASON_CHARS = 500
+MOST_UNCOUNTED = 100
+"""Losses that do not count as tries are bounded too: a worker that gives everything back would be sent a task for ever."""
 SILENT = "its worker fell silent"
 UNSAID = "its worker did not say why"
 
@@ -257,6 +260,10 @@ def _return(state: Desk, job: Job, task: Task, counts: bool, now: float, command
         said = f"it was lost in {tries} of at most {spec.max_attempts} attempts: {reason or UNSAID}"
         _end(state, job, task, None, None, Failure("AttemptsExhausted", said), now, commands)
         return False
+    if task.attempt >= spec.max_attempts + MOST_UNCOUNTED:
+        said = f"it was given back {task.attempt} times, at last: {reason or UNSAID}"
+        _end(state, job, task, None, None, Failure("AttemptsExhausted", said), now, commands)
+        return False
     job.retried += 1
     return True
 
@@ -269,6 +276,7 @@ def _done(state: Desk, event: AttemptDone, now: float, commands: list[Command]) 
         return
     job, task = found
     lane = state.lanes[receipt.lease]
+    lane.is_open = True
     _end(state, job, task, event.signed, event.value, event.failure, now, commands)
     _pace(lane, now)
     _fill(state, lane, commands)
@@ -287,11 +295,14 @@ def _gone(state: Desk, event: AttemptGone, now: float, commands: list[Command]) 
         state.stale += 1
         return
     job, task = found
-    if _return(state, job, task, True, now, commands, event.reason[:REASON_CHARS]):
+    lane = state.lanes[event.lease]
+    lane.is_open = lane.is_open and event.cause is not LossCause.LEASE
+    counts = event.cause is LossCause.TASK or (event.cause is LossCause.CRASH and task.is_started)
+    if _return(state, job, task, counts, now, commands, event.reason[:REASON_CHARS]):
         requeue_front(job, [task])
         _spread(state, job, commands)
     else:
-        _fill(state, state.lanes[event.lease], commands)
+        _fill(state, lane, commands)
 
 
 def _end(

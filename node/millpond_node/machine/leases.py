@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millpond.protocol.ids import ZERO_ADDRESS, Address, Bytes32
-from millpond.protocol.messages import (
-    EndReason,
-    LeasePhase,
-    LeaseState,
-    Message,
-    SignedOffer,
-    SignedRequest,
-    VoucherNote,
-)
+from millpond.protocol.link import EndReason, LeasePhase
+from millpond.protocol.messages import Message, SignedOffer, SignedRequest, VoucherNote
+from millpond.protocol.views import LeaseState
 from millpond_node.machine.commands import (
     Changed,
     Command,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import Message, RequestState, SignedRequest
+from millpond.protocol.messages import Message, SignedRequest
+from millpond.protocol.views import RequestState
 from millpond_node.machine.commands import Changed, Command, Queue, SaveRequest, Unqueue
 
 LIVE = frozenset({RequestState.QUEUED, RequestState.OPENING})

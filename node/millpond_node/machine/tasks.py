@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import AttemptStatus, Failure, JobView, SignedReceipt, TaskSpec
+from millpond.protocol.link import LossCause
+from millpond.protocol.messages import AttemptStatus, Failure, SignedReceipt, TaskSpec
+from millpond.protocol.views import JobView
 
 MIN_CREDIT = 2
 MAX_CREDIT = 256
-WINDOW_S = 0.1
+WINDOW_S = 0.3
 """A lane holds what it works off in this time, so that it never idles and other lanes get their part."""
 
 
@@ -156,6 +158,7 @@ class AttemptGone:
     task: Bytes32
     attempt: int
     reason: str
+    cause: LossCause = LossCause.TASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millpond.protocol.ids import Address
-from millpond.protocol.messages import BEAT_SECONDS, LOST_SECONDS, SUSPECT_BEATS
+from millpond.protocol.link import BEAT_SECONDS, LOST_SECONDS, SUSPECT_BEATS
 from millpond_node.errors import WorkerBusyError
 from millpond_node.machine.commands import Command, Cordon, EndSession, LoseWorker, Uncordon
 

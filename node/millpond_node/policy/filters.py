@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from millpond.protocol.ids import ZERO_BYTES32
+from millpond.protocol.views import Relaxation
 from millpond.protocol.vouchers import earmark
 from millpond_node.policy.port import Listing, RequestQueued
 from millpond_node.policy.state import State
@@ -25,11 +26,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`passes` says whether the offer may serve; `remedy` what would make this offer pass."""
+    """`passes` says whether the offer may serve; `remedy` what would make this offer pass; `relax` which values of the request would.
+
+    `relax` is None where the renter cannot ask for less: then only time, money or another offer helps.
+    """
 
     name: str
     passes: Callable[[Ask, Listing], bool]
     remedy: Callable[[Ask, Listing], str]
+    relax: Callable[[Ask, Listing], list[Relaxation]] | None = None
 
 
 def _named(ask: Ask, item: Listing) -> bool:
@@ -93,6 +98,32 @@ def _needed(ask: Ask, item: Listing) -> int:
     return earmark(item.offer.pricePerSecond, request.duration, request.depositSeconds)
 
 
+_HELD_BY = {
+    "isolation": "isolation",
+    "share": "share",
+    "memoryMiB": "memoryMiB",
+    "cpuMilli": "cpuMilli",
+    "ramMiB": "ramMiB",
+    "diskMiB": "diskMiB",
+    "duration": "maxDuration",
+}
+"""Fields of a request, each with the offer's field that bounds it from above."""
+
+
+def _at_most(*names: str) -> Callable[[Ask, Listing], list[Relaxation]]:
+    def relax(ask: Ask, item: Listing) -> list[Relaxation]:
+        found = [(name, getattr(ask.queued.request, name), getattr(item.offer, _HELD_BY[name])) for name in names]
+        return [Relaxation(name, asked, most, f"{name} <= {most}") for name, asked, most in found if asked > most]
+
+    return relax
+
+
+def _relax_price(ask: Ask, item: Listing) -> list[Relaxation]:
+    price = item.offer.pricePerSecond
+    asked = ask.queued.request.maxPricePerSecond
+    return [Relaxation("maxPricePerSecond", asked, price, f"maxPricePerSecond >= {price}")]
+
+
 def _host_remedy(ask: Ask, item: Listing) -> str:
     offer = item.offer
     return f"Ask for at most {offer.cpuMilli} CPU milli, {offer.ramMiB} MiB of RAM and {offer.diskMiB} MiB of disk."
@@ -110,16 +141,37 @@ FILTERS: tuple[Filter, ...] = (
         _online,
         lambda ask, item: "Wait for the provider: its worker is not connected, or the device is not healthy.",
     ),
-    Filter("isolation", _isolation, lambda ask, item: f"Accept isolation class {item.offer.isolation}."),
-    Filter("share", _share, lambda ask, item: f"Ask for at most {item.offer.share} per mille of compute."),
-    Filter("memory", _memory, lambda ask, item: f"Ask for at most {item.offer.memoryMiB} MiB of device memory."),
-    Filter("host", _host, _host_remedy),
+    Filter(
+        "isolation",
+        _isolation,
+        lambda ask, item: f"Accept isolation class {item.offer.isolation}.",
+        _at_most("isolation"),
+    ),
+    Filter(
+        "share",
+        _share,
+        lambda ask, item: f"Ask for at most {item.offer.share} per mille of compute.",
+        _at_most("share"),
+    ),
+    Filter(
+        "memory",
+        _memory,
+        lambda ask, item: f"Ask for at most {item.offer.memoryMiB} MiB of device memory.",
+        _at_most("memoryMiB"),
+    ),
+    Filter("host", _host, _host_remedy, _at_most("cpuMilli", "ramMiB", "diskMiB")),
     Filter(
         "price",
         _price,
         lambda ask, item: f"Raise the highest price to {item.offer.pricePerSecond} base units per second.",
+        _relax_price,
     ),
-    Filter("duration", _duration, lambda ask, item: f"Ask for at most {item.offer.maxDuration} seconds."),
+    Filter(
+        "duration",
+        _duration,
+        lambda ask, item: f"Ask for at most {item.offer.maxDuration} seconds.",
+        _at_most("duration"),
+    ),
     Filter(
         "deadline", _deadline, lambda ask, item: "Wait a moment: the worker signs its offers again before they expire."
     ),
@@ -142,3 +194,16 @@ def first_failing(ask: Ask, item: Listing) -> Filter | None:
 
 def failing(ask: Ask, item: Listing) -> list[Filter]:
     return [rule for rule in FILTERS if not rule.passes(ask, item)]
+
+
+def relaxed(ask: Ask, item: Listing) -> tuple[Relaxation, ...]:
+    """What to change so that the offer fits; empty when it fits, or when no change of the request would do."""
+    rules = failing(ask, item)
+    if any(rule.relax is None for rule in rules):
+        return ()
+    return tuple(change for rule in rules if rule.relax is not None for change in rule.relax(ask, item))
+
+
+def distance(changes: tuple[Relaxation, ...]) -> tuple[int, int]:
+    """How far a request is from an offer: values to change, then by how much of what was asked, in ppm."""
+    return len(changes), sum(abs(item.needed - item.asked) * 1_000_000 // max(1, item.asked) for item in changes)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import FilterCount
 from millpond.protocol.signed import Offer, Request
+from millpond.protocol.views import FilterCount, Relaxation
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,18 @@ Decision = Start
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`considered` = sum of `removed` + `fitting`. `position` counts from 1 in the queue, 0 when not queued."""
+    """`considered` = sum of `removed` + `fitting`. `position` counts from 1 in the queue, 0 when not queued.
+
+    `nearest`: see `Why`. `waiting` are the offers that lack nothing but room on their device, and which nobody ahead in the queue could take.
+    """
 
     position: int
     considered: int
     fitting: int
     filters: tuple[FilterCount, ...]
     message: str
+    nearest: tuple[Relaxation, ...] = ()
+    waiting: tuple[Bytes32, ...] = ()
 
 
 @runtime_checkable

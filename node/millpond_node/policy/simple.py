@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import FilterCount
 from millpond.protocol.signed import Offer, Request
-from millpond_node.policy.filters import FILTERS, Ask, failing, first_failing, fits
+from millpond.protocol.views import FilterCount, Relaxation
+from millpond_node.policy.filters import FILTERS, Ask, distance, failing, first_failing, fits, relaxed
 from millpond_node.policy.port import (
     Decision,
     Delta,
@@ -25,6 +25,8 @@ from millpond_node.policy.port import (
     WorkerSeen,
 )
 from millpond_node.policy.state import State, ordered
+
+MAX_AHEAD = 32
 
 
 class SimplePolicy:
@@ -91,7 +93,10 @@ class SimplePolicy:
             if rule.name in removed
         )
         position = 1 + next(i for i, item in enumerate(self._order()) if item.hash == request)
-        return Explanation(position, len(self._state.offers), fitting, counts, self._nearest(ask, fitting))
+        nearest = () if fitting else self._nearest(ask)
+        message = self._advice(ask, fitting)
+        waiting = () if fitting else self._waiting(ask, position)
+        return Explanation(position, len(self._state.offers), fitting, counts, message, nearest, waiting)
 
     def free_of(self, device: Bytes32) -> tuple[int, int]:
         return self._state.free_of(device)
@@ -171,7 +176,24 @@ class SimplePolicy:
         _, memory = self._state.free_of(item.offer.device)
         return (memory, item.offer.memoryMiB, item.offer.pricePerSecond, item.offer.device, item.hash)
 
-    def _nearest(self, ask: Ask, fitting: int) -> str:
+    def _nearest(self, ask: Ask) -> tuple[Relaxation, ...]:
+        """The changes towards the offer that is nearest to the request, of those it could have at once."""
+        found = [changes for item in self._offers() if (changes := relaxed(ask, item))]
+        return min(found, key=distance, default=())
+
+    def _waiting(self, ask: Ask, position: int) -> tuple[Bytes32, ...]:
+        """Nobody can say what many ahead will take: beyond `MAX_AHEAD` nothing is known."""
+        if position > MAX_AHEAD:
+            return ()
+        ahead = [Ask(queued, self._state, ask.now) for queued in self._order()[: position - 1]]
+        return tuple(
+            item.hash
+            for item in self._offers()
+            if _lacks_room_only(ask, item)
+            and not any(fits(other, item) or _lacks_room_only(other, item) for other in ahead)
+        )
+
+    def _advice(self, ask: Ask, fitting: int) -> str:
         if fitting:
             return "It fits, and is placed at the next decision."
         best: list[str] | None = None
@@ -179,10 +201,16 @@ class SimplePolicy:
             remedies = [rule.remedy(ask, item) for rule in failing(ask, item)]
             if best is None or len(remedies) < len(best):
                 best = remedies
-        return " ".join(best) if best is not None else "No worker offers anything in this pool at present."
+        if best is None:
+            return "No worker offers anything in this pool at present."
+        return " ".join(best)
 
     def _end_backoffs(self, now: int) -> None:
         over = [key for key, until in self._state.avoided.items() if until <= now]
         for key in over:
             del self._state.avoided[key]
         self._state.version += bool(over)
+
+
+def _lacks_room_only(ask: Ask, item: Listing) -> bool:
+    return [rule.name for rule in failing(ask, item)] == ["capacity"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from millpond.chain import artefacts
+from millpond.chain.deploy import proxy
 from millpond.chain.errors import AddressBookError, CodeMismatchError, WrongChainError
 from millpond.chain.eth import Eth
 from millpond.chain.transactions import create2_address
@@ -17,11 +18,22 @@ from millpond.protocol.errors import InputError
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import Address, Bytes32, address, bytes32
 
-CREATE2_DEPLOYER = Address("0x4e59b44847b379578588920cA78FbF26c0B4956C")
+CREATE2_DEPLOYER = proxy.CREATE2_DEPLOYER
 BURN_SINK = Address("0x000000000000000000000000000000000000dEaD")
 CORE = ("Tokens", "Escrow", "Staking", "Devices", "Attestations", "Controller", "PoolFactory")
 DEFAULT_SALT = bytes32(keccak256(b"millpond 1"))
-_ROLES = {"implementation": "Controller"}
+# What fills a constructor's argument, by the name that the contract gives it: a setting, or a contract's address.
+_SETTINGS = {"owner": "owner", "burnSink": "burn_sink", "challengeWindow": "challenge_window"}
+_CONTRACTS = {
+    "tokens": "Tokens",
+    "escrow": "Escrow",
+    "staking": "Staking",
+    "devices": "Devices",
+    "attestations": "Attestations",
+    "implementation": "Controller",
+    "controller": "Controller",
+    "factory": "PoolFactory",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +55,13 @@ class DeploymentSettings:
         return create2_address(CREATE2_DEPLOYER, bytes.fromhex(self.salt[2:]), self.init_code(name))
 
     def _argument(self, name: str) -> Any:
-        values = {"owner": self.owner, "burnSink": self.burn_sink, "challengeWindow": self.challenge_window}
-        if name in values:
-            return values[name]
-        return self.address_of(_ROLES.get(name, name[0].upper() + name[1:]))
+        if name in _SETTINGS:
+            return getattr(self, _SETTINGS[name])
+        if name not in _CONTRACTS:
+            raise AddressBookError(
+                f"nothing says what to pass for the constructor's {name!r}", remedy="Install a released package."
+            )
+        return self.address_of(_CONTRACTS[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +86,35 @@ class AddressBook:
         return dataclasses.replace(self, contracts={**self.contracts, name: where}, code_hashes=hashes)
 
     def save(self, path: Path) -> None:
-        """Writes the file whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """Writes the file whole or not at all, and durably; raises `AddressBookError`."""
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n")
-        temporary.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w") as file:
+                file.write(json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise AddressBookError(
+                f"{path} cannot be written: {error.strerror}",
+                remedy="Free or repair the disk, then repeat the command.",
+            ) from error
 
     @staticmethod
-    def load(path: Path) -> AddressBook:
-        """Raises `AddressBookError` when the file is missing or malformed."""
+    def load(path: Path, chain_id: int | None = None) -> AddressBook:
+        """Raises `AddressBookError` when the file is missing, malformed, or of another chain than `chain_id`."""
         try:
-            return AddressBook.parse(json.loads(path.read_text()))
+            book = AddressBook.parse(json.loads(path.read_text()))
         except OSError as error:
             raise AddressBookError(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
         except ValueError as error:
             raise AddressBookError(f"{path} is no JSON: {error}", path=str(path)) from error
+        if chain_id is not None and book.chain_id != chain_id:
+            raise AddressBookError(
+                f"{path} is of chain {book.chain_id}, not of {chain_id}", expected=chain_id, actual=book.chain_id
+            )
+        return book
 
     @staticmethod
     def parse(data: Any) -> AddressBook:

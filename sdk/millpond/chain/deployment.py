@@ -1,40 +1,25 @@
-"""Deploys the core contracts through the deterministic deployer: same release, same settings, same addresses on every chain.
+"""Deploys the core contracts and makes pools, in one call each: what programs and tests use. Commands keep a journal beside it.
 
-Each step is done when there is code at its predicted address, so a deployment can be repeated, and resumed after any crash.
+Same release, same settings, same addresses on every chain; each call can be repeated, and resumed after any crash.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from millpond.chain import artefacts
-from millpond.chain.address_book import CORE, CREATE2_DEPLOYER, AddressBook, DeploymentSettings, verify_book
+from millpond.chain.address_book import AddressBook, DeploymentSettings
 from millpond.chain.bindings import Attestations, Controller, Devices, Escrow, PoolFactory, Staking, Tokens
 from millpond.chain.bindings.structs import PoolParams
-from millpond.chain.calls import Call
-from millpond.chain.errors import CodeMismatchError, DeployerMissingError, DevelopmentKeyError
+from millpond.chain.deploy import planner
+from millpond.chain.deploy.execute import ApplyOptions, Deployer
+from millpond.chain.deploy.look import look
+from millpond.chain.deploy.planner import TEST_TOKEN, Goal, Step
+from millpond.chain.errors import DevelopmentKeyError
 from millpond.chain.eth import Eth
 from millpond.chain.keys import DEVELOPMENT_CHAIN_ID
-from millpond.chain.transactions import create2_address
-from millpond.chain.transactor import Transactor, TxHandle
-from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32
+from millpond.chain.transactor import Transactor
+from millpond.protocol.ids import Address, Bytes32
 
 DAY_S = 86_400
-DEVELOPMENT_TOKEN = ("Millpond Test Dollar", "tUSD", 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One contract to deploy. `key` is its intent key; `is_done` when its code is there already."""
-
-    name: str
-    address: Address
-    call: Call
-    is_done: bool
-
-    @property
-    def key(self) -> str:
-        return f"deploy:{self.name}:{self.address}"
+_AFRESH = ApplyOptions(is_replacing=True)
 
 
 class CoreContracts:
@@ -56,32 +41,13 @@ class CoreContracts:
 
 async def plan(eth: Eth, settings: DeploymentSettings) -> list[Step]:
     """The core contracts' steps, with which are done. Raises `DeployerMissingError`, `CodeMismatchError`."""
-    if not await eth.code(CREATE2_DEPLOYER):
-        raise DeployerMissingError(
-            f"the chain has no deterministic deployer at {CREATE2_DEPLOYER}", address=CREATE2_DEPLOYER
-        )
-    return [await _step(eth, name, settings.salt, settings.init_code(name)) for name in CORE]
+    goal = Goal(settings)
+    return planner.plan(goal, await look(eth, goal), settings.owner)
 
 
 async def apply(transactor: Transactor, settings: DeploymentSettings, known: AddressBook | None = None) -> AddressBook:
-    """Does what the plan has left, and returns the verified address book. `known` is an earlier book of the same chain, if any.
-
-    Raises what `plan`, `Transactor.send` and `verify_book` raise; called again, it goes on where it stopped.
-    """
-    eth = transactor.eth
-    steps = await plan(eth, settings)
-    blocks = await _deploy(transactor, steps)
-    genesis = await eth.header(0)
-    book = AddressBook(
-        chain_id=await eth.chain_id(),
-        genesis=genesis.hash if genesis else ZERO_BYTES32,
-        block=min(blocks) if blocks else known.block if known else 0,
-        settings=settings,
-        contracts={step.name: step.address for step in steps},
-        code_hashes={step.name: artefacts.load(step.name).code_hash for step in steps},
-    )
-    await verify_book(eth, book)
-    return book
+    """Does what the plan has left, and returns the verified address book. `known` is an earlier book of the same chain, if any."""
+    return await Deployer(transactor, options=_AFRESH).apply(Goal(settings), known)
 
 
 async def apply_development(transactor: Transactor, book: AddressBook) -> AddressBook:
@@ -92,17 +58,21 @@ async def apply_development(transactor: Transactor, book: AddressBook) -> Addres
     if book.chain_id != DEVELOPMENT_CHAIN_ID:
         raise DevelopmentKeyError(
             f"a token that anyone may mint has no place on chain {book.chain_id}",
-            remedy="Use a real token and list it with `Tokens.list`.",
+            remedy="Use a real token and list it with `millpond deploy apply --list`.",
             chain_id=book.chain_id,
         )
-    eth = transactor.eth
-    step = await _step(eth, "MockToken", book.settings.salt, artefacts.load("MockToken").init_code(*DEVELOPMENT_TOKEN))
-    await _deploy(transactor, [step])
-    tokens = Tokens(eth, book.address("Tokens"))
-    if not await tokens.is_listed(step.address):
-        handle = await transactor.send_call(f"list:{tokens.address}:{step.address}", tokens.list_(step.address))
-        await handle.mined()
-    return book.with_contract("MockToken", step.address)
+    goal = Goal(book.settings, has_test_token=True)
+    return await Deployer(transactor, options=_AFRESH).apply(goal, book)
+
+
+async def deploy_test_token(transactor: Transactor, settings: DeploymentSettings) -> Address:
+    """The test token alone, at the address it has in every deployment with this salt; returns it. For chains of tests."""
+    goal = Goal(settings, has_test_token=True)
+    steps = planner.plan(goal, await look(transactor.eth, goal), settings.owner)
+    [step] = [step for step in steps if step.name == TEST_TOKEN]
+    if not step.is_done and step.call is not None:
+        await (await transactor.send_call(step.key, step.call)).mined()
+    return step.address
 
 
 async def create_pool(
@@ -135,26 +105,3 @@ def default_pool_params(token: Address, slasher: Address, treasury: Address) -> 
         grace=120,
         minProvision=0,
     )
-
-
-async def _step(eth: Eth, name: str, salt: Bytes32, init_code: bytes) -> Step:
-    raw_salt = bytes.fromhex(salt[2:])
-    where = create2_address(CREATE2_DEPLOYER, raw_salt, init_code)
-    code = await eth.code(where)
-    if code:
-        artefacts.load(name).check(code, where)
-    return Step(name, where, Call(CREATE2_DEPLOYER, raw_salt + init_code, f"deploy {name}"), bool(code))
-
-
-async def _deploy(transactor: Transactor, steps: list[Step]) -> list[int]:
-    """Blocks of the deployments made now. All are sent before the first is waited for: addresses do not depend on order."""
-    waiting: list[tuple[Step, TxHandle]] = [
-        (step, await transactor.send_call(step.key, step.call)) for step in steps if not step.is_done
-    ]
-    blocks = []
-    for step, handle in waiting:
-        receipt = await handle.mined()
-        if not await transactor.eth.code(step.address):
-            raise CodeMismatchError(f"{step.name} was deployed, but {step.address} has no code", address=step.address)
-        blocks.append(receipt.block_number)
-    return blocks

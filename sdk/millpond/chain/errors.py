@@ -15,6 +15,34 @@ class RpcResponseError(ChainError):
     remedy_text = "Ask another RPC server of the same chain; if it says the same, read the message."
 
 
+class RpcBehindError(RpcUnreachableError):
+    """No server has a block that was read before. Fields: head, seen."""
+
+    remedy_text = "Wait until the RPC servers have caught up, or add one that is not behind."
+
+
+class RpcQuorumError(RpcUnreachableError):
+    """Too few servers answer for a majority. Fields: answered, needed."""
+
+    remedy_text = "Bring the missing RPC servers back or replace their URLs; what needs a majority waits until then."
+
+
+class RpcDisagreementError(ChainError):
+    """RPC servers of one chain contradict each other on a read that moves money. Fields: block, answers."""
+
+    remedy_text = (
+        "One of the RPC servers is wrong or on a fork: compare them with a block explorer and remove the wrong URL. "
+        "Nothing is signed on this read."
+    )
+
+
+class NonceGapError(ChainError):
+    remedy_text = (
+        "An RPC server told a wrong nonce, or the outbox belongs to another chain's state: check the RPC URLs; "
+        "no transaction is sent to fill the gap."
+    )
+
+
 class WrongChainError(ChainError):
     remedy_text = "Use the RPC URL of the expected chain, or the settings and address book of this one."
 

@@ -57,7 +57,7 @@ class TxReceipt:
 
 
 class Eth:
-    """A chain seen through one RPC. All methods raise the errors of `Rpc`."""
+    """A chain seen through its RPC servers. All methods raise the errors of `Rpc`."""
 
     def __init__(self, rpc: Rpc) -> None:
         self.rpc = rpc
@@ -104,8 +104,8 @@ class Eth:
         return quantity(answer, "eth_estimateGas")
 
     async def send_raw(self, raw: bytes) -> None:
-        """Hands a signed transaction to the server; its hash is `transactions.transaction_hash(raw)`."""
-        await self.rpc.call("eth_sendRawTransaction", "0x" + raw.hex())
+        """Hands a signed transaction to all servers; its hash is `transactions.transaction_hash(raw)`."""
+        await self.rpc.broadcast(raw)
 
     async def receipt(self, tx_hash: Bytes32) -> TxReceipt | None:
         return parse_receipt(await self.rpc.call("eth_getTransactionReceipt", tx_hash))
@@ -118,13 +118,18 @@ class Eth:
         self, first: int, last: int, addresses: Sequence[Address], topics: Sequence[bytes | None] = ()
     ) -> list[Log]:
         """Logs of the closed block range, in chain order. `topics` filter by place, None for any."""
-        query: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "address": list(addresses)}
-        if topics:
-            query["topics"] = [None if topic is None else "0x" + topic.hex() for topic in topics]
-        found = await self.rpc.call("eth_getLogs", query)
-        if not isinstance(found, list):
-            raise RpcResponseError("the RPC answered eth_getLogs with no list", method="eth_getLogs")
-        return sorted((parse_log(item) for item in found), key=lambda log: (log.block_number, log.log_index))
+        method, params = logs_query(first, last, addresses, topics)
+        return parse_logs(await self.rpc.call(method, *params))
+
+
+def logs_query(
+    first: int, last: int, addresses: Sequence[Address], topics: Sequence[bytes | None] = ()
+) -> tuple[str, tuple[dict[str, Any]]]:
+    """The call for logs of the closed block range."""
+    query: dict[str, Any] = {"fromBlock": hex(first), "toBlock": hex(last), "address": list(addresses)}
+    if topics:
+        query["topics"] = [None if topic is None else "0x" + topic.hex() for topic in topics]
+    return "eth_getLogs", (query,)
 
 
 def tag(block: BlockTag) -> str:
@@ -144,6 +149,13 @@ def parse_header(item: Any) -> Header | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError, MillpondError) as error:
         raise RpcResponseError(f"the RPC sent a malformed block: {error}", method="eth_getBlockByNumber") from error
+
+
+def parse_logs(found: Any) -> list[Log]:
+    """In chain order; raises `RpcResponseError`."""
+    if not isinstance(found, list):
+        raise RpcResponseError("the RPC answered eth_getLogs with no list", method="eth_getLogs")
+    return sorted((parse_log(item) for item in found), key=lambda log: (log.block_number, log.log_index))
 
 
 def parse_log(item: Any) -> Log:

@@ -1,5 +1,7 @@
 """Follows contract events through reorganisations: each is Seen, then Final, or Undone when its block was replaced.
 
+Several RPC servers must agree by majority on the blocks and their events; where they do not, nothing is told and the poll raises.
+
 The cursor holds the blocks that may still be replaced, with their events, so that after a restart what was seen can be undone. A
 development chain may be rolled back to any depth the cursor holds, also behind final blocks; on any other chain that raises
 `ChainRollbackError`.
@@ -12,9 +14,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from millpond.chain.abi import ContractAbi, decode_event
+from millpond.chain.agreement import agreed_batch, agreed_header
 from millpond.chain.cursor import BlockRef, ChainEvent, Cursor
 from millpond.chain.errors import AbiError, ChainRollbackError, RpcResponseError
-from millpond.chain.eth import Eth, Header, Log, parse_header
+from millpond.chain.eth import Eth, Header, Log, logs_query, parse_header, parse_logs
 from millpond.chain.finality import DEVELOPMENT_FINALITY, LIVE_FINALITY, finality_of
 from millpond.chain.keys import DEVELOPMENT_CHAIN_ID
 from millpond.protocol.ids import Address
@@ -106,12 +109,10 @@ class Follower:
                 await asyncio.sleep(self.config.poll_s)
 
     async def poll(self) -> EventBatch | None:
-        """What is new, or None. Advances the follower's cursor. Raises the errors of `Rpc`, and `ChainRollbackError`."""
+        """What is new, or None. Advances the follower's cursor. Raises the errors of `Rpc`, `RpcDisagreementError`, and `ChainRollbackError`."""
         chain_id = await self.eth.chain_id()
         is_development, finality = chain_id == DEVELOPMENT_CHAIN_ID, finality_of(chain_id, self.config.finality)
-        head = await self.eth.header()
-        if head is None:
-            raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
+        head = await agreed_header(self.eth)
         if self.cursor.blocks and self.cursor.blocks[-1].hash == head.hash:
             return None
         kept = await self._common(head, is_development)
@@ -146,7 +147,7 @@ class Follower:
         step, end = 1, len(refs)
         while end > 0:
             start = max(0, end - step)
-            known = await self._headers([ref.number for ref in refs[start:end]])
+            known = await self._headers(head, [ref.number for ref in refs[start:end] if ref.number <= head.number])
             for index in range(end - 1, start - 1, -1):
                 found = known.get(refs[index].number)
                 is_late = found is None and refs[index].number > head.number and not is_development
@@ -155,9 +156,9 @@ class Follower:
             end, step = start, min(4 * step, 64)
         return 0
 
-    async def _headers(self, numbers: list[int]) -> dict[int, Header]:
+    async def _headers(self, head: Header, numbers: list[int]) -> dict[int, Header]:
         calls = [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
-        found = [parse_header(item) for item in await self.eth.rpc.batch(calls)]
+        found = [parse_header(item) for item in await agreed_batch(self.eth, head, calls)]
         return {header.number: header for header in found if header is not None}
 
     async def _fetch(self, cursor: Cursor, head: Header, finality: int) -> list[BlockRef] | None:
@@ -167,8 +168,8 @@ class Follower:
         if first > last:
             return []
         # Headers before logs: a block replaced in between then keeps its old hash here, and the next poll undoes it.
-        headers = await self._headers([*range(max(first, head.number - finality - 1), last), last])
-        logs = await self.eth.logs(first, last, list(self._contracts)) if self._contracts else []
+        headers = await self._headers(head, [*range(max(first, head.number - finality - 1), last), last])
+        logs = await self._logs(head, first, last)
         if not _fits(cursor, headers, last, logs):
             return None
         hashes = {log.block_number: log.block_hash for log in logs}
@@ -178,6 +179,12 @@ class Follower:
             BlockRef(number, hashes[number], tuple(event for event in events if event.block_number == number))
             for number in sorted(hashes)
         ]
+
+    async def _logs(self, head: Header, first: int, last: int) -> list[Log]:
+        if not self._contracts:
+            return []
+        [found] = await agreed_batch(self.eth, head, [logs_query(first, last, list(self._contracts))])
+        return parse_logs(found)
 
     def _event(self, log: Log) -> ChainEvent | None:
         """None for an event that the interface does not have."""

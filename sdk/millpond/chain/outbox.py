@@ -3,13 +3,14 @@
     INTENT -> SIGNED -> BROADCAST -> MINED -> FINAL        (a reorganisation leads back to BROADCAST)
     INTENT -> REFUSED                                      (a queued call reverts before it is sent)
 
-The store is a port. `SqliteOutbox` keeps the table `outbox` in a database file; `MemoryOutbox` is for tests.
+Rows final for long are deleted; their keys stay (`Retired`). The store is a port. `SqliteOutbox` keeps the table `outbox` in a database file; `MemoryOutbox` is for tests.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import json
 import sqlite3
 import threading
@@ -38,7 +39,8 @@ LIVE = frozenset({TxState.INTENT, TxState.SIGNED, TxState.BROADCAST, TxState.MIN
 class OutboxRow:
     """One transaction. `lane` is the sender on one chain (address@genesis), `sequence` its place among the sender's intents.
 
-    `hashes` are all signed versions under `nonce`, newest last; any of them may be mined. Value in wei.
+    `hashes` are all signed versions under `nonce`, newest last; any of them may be mined. Value in wei. From `urgent_from` on, in
+    Unix seconds of the chain, it is urgent (0: never by time).
     """
 
     lane: str
@@ -61,13 +63,56 @@ class OutboxRow:
     is_ok: bool | None = None
     gas_used: int = 0
     reason: str = ""
+    urgent_from: int = 0
+
+    def is_urgent_at(self, now: int) -> bool:
+        return self.is_urgent or 0 < self.urgent_from <= now
 
     def with_(self, **changes: Any) -> OutboxRow:
         return dataclasses.replace(self, **changes)
 
 
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What stays of a final transaction when its row is deleted: enough that its key never sends another. `digest` is of the intent."""
+
+    key: str
+    digest: str
+    mined_hash: Bytes32
+    block_number: int
+    block_hash: Bytes32 | None
+    is_ok: bool
+    gas_used: int
+
+
+def intent_digest(to: Address, data: bytes, value: int) -> str:
+    """What a key stands for, in 64 hexadecimal digits."""
+    return hashlib.sha256(f"{to}:{value}:".encode() + data).hexdigest()
+
+
+def retired_of(row: OutboxRow) -> Retired:
+    """Of a row that is FINAL."""
+    assert row.state is TxState.FINAL
+    assert row.mined_hash is not None
+    digest = intent_digest(row.to, row.data, row.value)
+    return Retired(row.key, digest, row.mined_hash, row.block_number, row.block_hash, bool(row.is_ok), row.gas_used)
+
+
+def revived(kept: Retired, intent: OutboxRow) -> OutboxRow:
+    """A final row again, of what stayed of it and the intent that was asked for again."""
+    return intent.with_(
+        state=TxState.FINAL,
+        hashes=(kept.mined_hash,),
+        mined_hash=kept.mined_hash,
+        block_number=kept.block_number,
+        block_hash=kept.block_hash,
+        is_ok=kept.is_ok,
+        gas_used=kept.gas_used,
+    )
+
+
 class OutboxStore(Protocol):
-    """Durable rows, keyed by (lane, key). `put` returns only when the row survives a power cut."""
+    """Durable rows, keyed by (lane, key). `put` and `retire` return only when what they wrote survives a power cut."""
 
     async def rows(self, lane: str) -> list[OutboxRow]:
         """All rows of a lane, by sequence."""
@@ -79,12 +124,19 @@ class OutboxStore(Protocol):
 
     async def remove(self, lane: str, key: str) -> None: ...
 
+    async def retire(self, row: OutboxRow) -> None:
+        """Deletes a final row and keeps what `Retired` holds, both or neither."""
+        ...
+
+    async def retired(self, lane: str, key: str) -> Retired | None: ...
+
 
 class MemoryOutbox:
     """Rows that live as long as the object."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], OutboxRow] = {}
+        self._retired: dict[tuple[str, str], Retired] = {}
 
     async def rows(self, lane: str) -> list[OutboxRow]:
         return sorted((row for row in self._rows.values() if row.lane == lane), key=lambda row: row.sequence)
@@ -94,6 +146,13 @@ class MemoryOutbox:
 
     async def remove(self, lane: str, key: str) -> None:
         self._rows.pop((lane, key), None)
+
+    async def retire(self, row: OutboxRow) -> None:
+        self._retired[row.lane, row.key] = retired_of(row)
+        self._rows.pop((row.lane, row.key), None)
+
+    async def retired(self, lane: str, key: str) -> Retired | None:
+        return self._retired.get((lane, key))
 
 
 class SqliteOutbox:
@@ -114,6 +173,10 @@ class SqliteOutbox:
                 " (lane TEXT NOT NULL, key TEXT NOT NULL, position INTEGER NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL,"
                 " PRIMARY KEY (lane, key))"
             )
+            self._connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {table}_retired"
+                " (lane TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (lane, key)) WITHOUT ROWID"
+            )
 
     async def rows(self, lane: str) -> list[OutboxRow]:
         return await asyncio.to_thread(self._rows, lane)
@@ -129,6 +192,12 @@ class SqliteOutbox:
     async def remove(self, lane: str, key: str) -> None:
         await asyncio.to_thread(self._write, f"DELETE FROM {self._table} WHERE lane = ? AND key = ?", (lane, key))
 
+    async def retire(self, row: OutboxRow) -> None:
+        await asyncio.to_thread(self._retire, row)
+
+    async def retired(self, lane: str, key: str) -> Retired | None:
+        return await asyncio.to_thread(self._find_retired, lane, key)
+
     def close(self) -> None:
         if self._owns:
             self._connection.close()
@@ -139,6 +208,21 @@ class SqliteOutbox:
                 f"SELECT body FROM {self._table} WHERE lane = ? ORDER BY position", (lane,)
             ).fetchall()
         return [row_from_json(body) for (body,) in found]
+
+    def _retire(self, row: OutboxRow) -> None:
+        body = json.dumps(dataclasses.asdict(retired_of(row)), separators=(",", ":"))
+        with self._lock, self._connection:
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO {self._table}_retired VALUES (?, ?, ?)", (row.lane, row.key, body)
+            )
+            self._connection.execute(f"DELETE FROM {self._table} WHERE lane = ? AND key = ?", (row.lane, row.key))
+
+    def _find_retired(self, lane: str, key: str) -> Retired | None:
+        with self._lock:
+            found = self._connection.execute(
+                f"SELECT body FROM {self._table}_retired WHERE lane = ? AND key = ?", (lane, key)
+            ).fetchone()
+        return Retired(**json.loads(found[0])) if found else None
 
     def _write(self, sql: str, values: tuple[Any, ...]) -> None:
         with self._lock, self._connection:

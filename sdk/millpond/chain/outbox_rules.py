@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from millpond.chain.errors import NonceGapError
 from millpond.chain.eth import TxReceipt
 from millpond.chain.outbox import OutboxRow, TxState
 from millpond.protocol.ids import Bytes32
 
 _UNMINED = (TxState.SIGNED, TxState.BROADCAST)
+MOST_GAPS = 64
+"""More missing nonces than this come from a wrong answer, and filling them would cost money."""
+MOST_PENDING = 256
+PURGE_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +90,64 @@ def _is_passed(row: OutboxRow, view: ChainView) -> bool:
 
 
 def next_nonce(rows: Iterable[OutboxRow], view: ChainView) -> int:
-    """First nonce that neither the chain nor a row uses."""
+    """First nonce that neither the chain nor a row uses. A pool that claims very many of our transactions is not believed."""
     used = [row.nonce + 1 for row in rows if row.nonce is not None]
-    return max([view.latest, view.pending, *used])
+    return max([view.latest, believed_pending(view), *used])
+
+
+def believed_pending(view: ChainView) -> int:
+    return view.pending if view.latest <= view.pending <= view.latest + MOST_PENDING else view.latest
 
 
 def gaps(rows: Iterable[OutboxRow], view: ChainView) -> list[int]:
-    """Nonces below our unmined rows that nobody fills: without them nothing after them is ever mined."""
+    """Nonces below our unmined rows that nobody fills: without them nothing after them is ever mined.
+
+    Raises `NonceGapError` for more than 64: our nonces then came from a server that lied.
+    """
     mine = {row.nonce for row in rows if row.nonce is not None}
     top = max((nonce for nonce in mine if nonce >= view.latest), default=view.latest)
-    return [nonce for nonce in range(max(view.latest, view.pending), top) if nonce not in mine]
+    start = max(view.latest, believed_pending(view))
+    missing = max(0, top - start) - sum(start <= nonce < top for nonce in mine)
+    if missing > MOST_GAPS:
+        raise NonceGapError(f"{missing} nonces from {start} to {top} are missing", first=start, last=top, count=missing)
+    return [nonce for nonce in range(start, top) if nonce not in mine]
 
 
 def unmined(rows: Iterable[OutboxRow]) -> list[OutboxRow]:
     """Signed rows that wait for a block, by nonce."""
     return sorted((row for row in rows if row.state in _UNMINED), key=lambda row: row.nonce or 0)
+
+
+def intents(rows: Iterable[OutboxRow], now: int) -> list[OutboxRow]:
+    """Rows to sign, the urgent first, then by order of intent. `now` in Unix seconds of the chain."""
+    waiting = (row for row in rows if row.state is TxState.INTENT)
+    return sorted(waiting, key=lambda row: (not row.is_urgent_at(now), row.sequence))
+
+
+def stuck(
+    rows: Iterable[OutboxRow], view: ChainView, base_fee: int, waited: Mapping[str, float], bump_after_s: float
+) -> list[OutboxRow]:
+    """Rows to replace by a higher offer, by nonce: those that waited too long and are next in line, or offer too little to be taken.
+
+    A row behind the next in line that offers enough waits for that one only. `waited` in seconds since its newest version.
+    """
+    late = [row for row in unmined(rows) if waited.get(row.key, 0.0) >= bump_after_s]
+    return [
+        row
+        for row in late
+        if row.nonce == view.latest or (row.fees is not None and row.fees.max_fee < base_fee + row.fees.tip)
+    ]
+
+
+def is_refused(row: OutboxRow, rows: Iterable[OutboxRow], reverts_for_s: float, patience_s: float) -> bool:
+    """Whether a queued call that reverts now is given up: not while an earlier transaction of ours, which it may need, is on its way."""
+    has_earlier = any(other.sequence < row.sequence and other.state in _UNMINED for other in rows)
+    return not has_earlier or reverts_for_s >= patience_s
+
+
+def purgeable(rows: Iterable[OutboxRow], head: int, keep_blocks: int) -> list[OutboxRow]:
+    """Rows final for `keep_blocks`, oldest first, some at a time. The newest row stays: the next takes its sequence from it."""
+    ordered = sorted(rows, key=lambda row: row.sequence)
+    settled = [row for row in ordered[:-1] if row.state is TxState.FINAL and row.nonce is not None]
+    old = [row for row in settled if row.block_number + keep_blocks <= head]
+    return old[:PURGE_AT_ONCE]

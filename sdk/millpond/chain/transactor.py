@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
 
 from millpond.chain import outbox_rules as rules
@@ -18,49 +18,47 @@ from millpond.chain.calls import Call
 from millpond.chain.errors import (
     FeeCapError,
     IntentConflictError,
+    NonceGapError,
     OutOfFundsError,
+    RpcDisagreementError,
+    RpcQuorumError,
     RpcResponseError,
     RpcUnreachableError,
     TransactionTimeoutError,
 )
-from millpond.chain.eth import Eth, TxReceipt, parse_header
+from millpond.chain.eth import Eth, TxReceipt
 from millpond.chain.fees import FeePolicy, Fees
 from millpond.chain.finality import finality_of
 from millpond.chain.keys import Wallet
-from millpond.chain.nonces import transaction_at
-from millpond.chain.outbox import LIVE, OutboxRow, OutboxStore, TxState
+from millpond.chain.outbox import LIVE, OutboxRow, OutboxStore, TxState, intent_digest, revived
 from millpond.chain.outbox_rules import ChainView
 from millpond.chain.reverts import ContractRevertError
-from millpond.chain.rpc import quantity
+from millpond.chain.sender import Market, Sender
 from millpond.chain.transactions import Transaction, transaction_hash
 from millpond.protocol.errors import ChainError, MillpondError
 from millpond.protocol.ids import Address, Bytes32
 
 DEFAULT_WAIT_S = 120.0
-DEFAULT_TIP = 10**9
 _MAX_BACKOFF_S = 5.0
 _LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TransactorConfig:
-    """`finality` in blocks (None: 2 on the development chain, else 64); times in seconds."""
+    """`finality` in blocks (None: 2 on the development chain, else 64); times in seconds.
+
+    A queued call that reverts is tried for `patience_s` while earlier transactions are on their way. Rows are deleted, and only their
+    keys kept, `purge_after_blocks` after their block.
+    """
 
     finality: int | None = None
     poll_s: float = 0.25
     idle_poll_s: float = 3.0
     resend_after_s: float = 3.0
     bump_after_s: float = 60.0
+    patience_s: float = 30.0
+    purge_after_blocks: int = 10_000
     fees: FeePolicy = field(default_factory=FeePolicy)
-
-
-@dataclass(frozen=True, slots=True)
-class Market:
-    """What gas costs now, wei per gas, and what the sender has, wei."""
-
-    base_fee: int
-    tip: int
-    balance: int
 
 
 class TxHandle:
@@ -103,6 +101,7 @@ class Transactor:
         self.eth = eth
         self.wallet = wallet
         self.config = config or TransactorConfig()
+        self._sender = Sender(eth, wallet.address)
         self._store = store
         self._clock = clock
         self._rows: dict[str, OutboxRow] = {}
@@ -111,10 +110,12 @@ class Transactor:
         self._wake = asyncio.Event()
         self._sent_at: dict[str, float] = {}
         self._signed_at: dict[str, float] = {}
+        self._reverts_since: dict[str, float] = {}
         self._refusals: dict[str, MillpondError] = {}
         self._alarms: dict[str, MillpondError] = {}
         self._task: asyncio.Task[None] | None = None
         self._lane = ""
+        self._time = 0
         self._chain_id = 0
         self._finality = 0
 
@@ -165,16 +166,19 @@ class Transactor:
         label: str = "",
         gas: int | None = None,
         is_urgent: bool = False,
+        urgent_from: int = 0,
     ) -> TxHandle:
         """Signs, stores and sends. `value` in wei; `gas` given skips the estimate. The same `key` again returns the same transaction.
+
+        An urgent one may offer more for gas; `urgent_from` is when it becomes so, Unix seconds of the chain.
 
         Raises, with nothing stored: `ContractRevertError` kinds, `OutOfFundsError`, `FeeCapError`, `RpcUnreachableError`,
         `IntentConflictError` when `key` stands for another transaction.
         """
         async with self._lock:
-            row = self._find(key, to, data, value)
+            row = await self._find(key, to, data, value)
             if row is None:
-                row = await self._signed(self._intent(key, to, data, value, label, is_urgent), gas)
+                row = await self._signed(self._intent(key, to, data, value, label, is_urgent, urgent_from), gas)
                 await self._save(row)
                 await self._broadcast(row)
             self._wake.set()
@@ -184,25 +188,32 @@ class Transactor:
         """`send` for a call that a binding built."""
         return await self.send(key, call.to, call.data, call.value, label=call.label, gas=gas, is_urgent=is_urgent)
 
-    async def enqueue(self, key: str, call: Call, *, is_urgent: bool = False) -> TxHandle:
+    async def enqueue(self, key: str, call: Call, *, is_urgent: bool = False, urgent_from: int = 0) -> TxHandle:
         """Stores the intent and returns at once; the loop sends it when the chain, the funds and the fees allow.
 
         A call that then reverts becomes REFUSED and its handle raises the revert; enqueueing a refused key tries again.
         """
         async with self._lock:
-            if self._find(key, call.to, call.data, call.value) is None:
-                await self._save(self._intent(key, call.to, call.data, call.value, call.label, is_urgent))
+            if await self._find(key, call.to, call.data, call.value) is None:
+                intent = self._intent(key, call.to, call.data, call.value, call.label, is_urgent, urgent_from)
+                await self._save(intent)
             self._wake.set()
             return TxHandle(self, key)
 
+    @property
+    def count(self) -> int:
+        """How many intents the key ever had, those with deleted rows too."""
+        return max((row.sequence for row in self._rows.values()), default=0)
+
     def handle(self, key: str) -> TxHandle | None:
+        """None for a key that is unknown, or whose row was deleted long after it was final; sending it again tells."""
         return TxHandle(self, key) if key in self._rows else None
 
     def row(self, key: str) -> OutboxRow:
         return self._rows[key]
 
     def rows(self) -> list[OutboxRow]:
-        """All transactions of the key on this chain, by order of intent."""
+        """The key's transactions on this chain by order of intent, but for those final long ago."""
         return sorted(self._rows.values(), key=lambda row: row.sequence)
 
     async def wait(self, key: str, states: frozenset[TxState], timeout_s: float) -> TxReceipt:
@@ -234,12 +245,19 @@ class Transactor:
         async with self._lock:
             if not self._rows:
                 return
-            view = await self._view()
+            try:
+                view = await self._sender.view(list(self._rows.values()), self._finality)
+            except (RpcDisagreementError, RpcQuorumError):
+                await self._resend()  # harms nobody, and may be what a deadline needs
+                raise
             for row in rules.reconcile(self._rows.values(), view, self._finality):
                 await self._save(row)
-            await self._fill_gaps(view)
+            await self._repair_nonces(view)
             await self._sign_intents()
-            await self._push_unmined()
+            await self._replace_stuck(view)
+            await self._resend()
+            for row in rules.purgeable(self._rows.values(), view.head, self.config.purge_after_blocks):
+                await self._retire(row)
             self._alarms.pop("", None)
 
     async def _run(self) -> None:
@@ -264,85 +282,96 @@ class Transactor:
             if error is not None:
                 raise error
 
-    async def _view(self) -> ChainView:
-        rows = list(self._rows.values())
-        hashes = rules.watched(rows)
-        head, latest, pending = await self.eth.rpc.batch(
-            [
-                ("eth_blockNumber", ()),
-                ("eth_getTransactionCount", (self.address, "latest")),
-                ("eth_getTransactionCount", (self.address, "pending")),
-            ]
-        )
-        receipts = {item.tx_hash: item for item in await self.eth.receipts(hashes) if item is not None}
-        view = ChainView(
-            quantity(head, "eth_blockNumber"),
-            quantity(latest, "eth_getTransactionCount"),
-            quantity(pending, "eth_getTransactionCount"),
-            receipts,
-        )
-        nonces = rules.passed(rows, view)
-        return replace(view, taken=await self._takers(nonces, view.head - self._finality)) if nonces else view
-
-    async def _takers(self, nonces: list[int], last: int) -> dict[int, Bytes32]:
-        """The transactions that final blocks hold under our nonces, as far as the server can tell."""
-        found = {}
-        for nonce in nonces:
-            with contextlib.suppress(RpcResponseError):  # the server may keep no state of those blocks
-                found[nonce] = await transaction_at(self.eth, self.address, nonce, last)
-        return {nonce: tx_hash for nonce, tx_hash in found.items() if tx_hash is not None}
-
-    async def _fill_gaps(self, view: ChainView) -> None:
-        for nonce in rules.gaps(self._rows.values(), view):
+    async def _repair_nonces(self, view: ChainView) -> None:
+        try:
+            missing = rules.gaps(self._rows.values(), view)
+        except NonceGapError as error:
+            self._alarms["nonces"] = error
+            return
+        self._alarms.pop("nonces", None)
+        for nonce in missing:
             row = self._intent(f"gap:{nonce}", self.address, b"", 0, "nonce gap", False)
             await self._save(await self._signed(row, None, nonce))
 
     async def _sign_intents(self) -> None:
-        for row in self.rows():
-            if row.state is not TxState.INTENT:
-                continue
+        for row in rules.intents(self._rows.values(), self._time):
             try:
                 await self._save(await self._signed(row, None))
-                self._alarms.pop(row.key, None)
             except ContractRevertError as error:
-                self._refusals[row.key] = error
-                self._alarms.pop(row.key, None)
-                await self._save(row.with_(state=TxState.REFUSED, reason=f"{error.code}: {error.message}"))
+                await self._refused(row, error)
             except (OutOfFundsError, FeeCapError, RpcResponseError) as error:
-                self._alarms[row.key] = error
-                return
+                self._alarms[row.key] = error  # the others may be cheaper, or urgent
+            else:
+                self._alarms.pop(row.key, None)
+                self._reverts_since.pop(row.key, None)
 
-    async def _push_unmined(self) -> None:
+    async def _refused(self, row: OutboxRow, error: ContractRevertError) -> None:
+        now = self._clock()
+        reverts_for_s = now - self._reverts_since.setdefault(row.key, now)
+        if not rules.is_refused(row, self._rows.values(), reverts_for_s, self.config.patience_s):
+            self._alarms[row.key] = error
+            return
+        self._refusals[row.key] = error
+        self._alarms.pop(row.key, None)
+        self._reverts_since.pop(row.key, None)
+        await self._save(row.with_(state=TxState.REFUSED, reason=f"{error.code}: {error.message}"))
+
+    async def _replace_stuck(self, view: ChainView) -> None:
+        now = self._clock()
+        rows = rules.unmined(self._rows.values())
+        waited = {row.key: now - self._signed_at.setdefault(row.key, now) for row in rows}
+        if not any(seconds >= self.config.bump_after_s for seconds in waited.values()):
+            return
+        market, _ = await self._ask_market()
+        for row in rules.stuck(rows, view, market.base_fee, waited, self.config.bump_after_s):
+            await self._bump(row, market)
+
+    async def _resend(self) -> None:
         now = self._clock()
         for row in rules.unmined(self._rows.values()):
-            is_stuck = now - self._signed_at.setdefault(row.key, now) >= self.config.bump_after_s
-            newest = await self._bumped(row) if is_stuck else row
             is_due = now - self._sent_at.get(row.key, float("-inf")) >= self.config.resend_after_s
-            if newest.state is TxState.SIGNED or is_due:
-                await self._broadcast(newest)
+            if row.state is TxState.SIGNED or is_due:
+                await self._broadcast(row)
 
     # ONE TRANSACTION
 
-    def _intent(self, key: str, to: Address, data: bytes, value: int, label: str, is_urgent: bool) -> OutboxRow:
-        sequence = 1 + max((row.sequence for row in self._rows.values()), default=0)
-        return OutboxRow(self._lane, key, sequence, to, data, value, label, is_urgent)
+    def _intent(
+        self, key: str, to: Address, data: bytes, value: int, label: str, is_urgent: bool, urgent_from: int = 0
+    ) -> OutboxRow:
+        sequence = 1 + self.count
+        return OutboxRow(self._lane, key, sequence, to, data, value, label, is_urgent, urgent_from=urgent_from)
 
-    def _find(self, key: str, to: Address, data: bytes, value: int) -> OutboxRow | None:
+    async def _find(self, key: str, to: Address, data: bytes, value: int) -> OutboxRow | None:
         row = self._rows.get(key)
-        if row is None or row.state is TxState.REFUSED:
+        if row is None:
+            return await self._revived(key, to, data, value)
+        if row.state is TxState.REFUSED:
             return None
         if (row.to, row.data, row.value) != (to, data, value):
-            raise IntentConflictError(
-                f"the key {key!r} already stands for another transaction", key=key, label=row.label
-            )
+            raise _conflict(key, row.label)
         return row
+
+    async def _revived(self, key: str, to: Address, data: bytes, value: int) -> OutboxRow | None:
+        """A row of a key whose own was deleted, in memory only: the key was used and is not used again."""
+        kept = await self._store.retired(self._lane, key)
+        if kept is None:
+            return None
+        if kept.digest != intent_digest(to, data, value):
+            raise _conflict(key, "")
+        row = revived(kept, OutboxRow(self._lane, key, 0, to, data, value))
+        self._rows[key] = row
+        return row
+
+    async def _retire(self, row: OutboxRow) -> None:
+        await self._store.retire(row)
+        for table in (self._rows, self._sent_at, self._signed_at):
+            table.pop(row.key, None)
 
     async def _signed(self, row: OutboxRow, gas: int | None, nonce: int | None = None) -> OutboxRow:
         if gas is None:
-            estimate = await self.eth.estimate_gas(self.address, row.to, row.data, row.value, row.label)
-            gas = self.config.fees.gas_limit(estimate)
-        market, view = await self._market()
-        fees = self.config.fees.offer(market.base_fee, market.tip, row.is_urgent)
+            gas = self.config.fees.gas_limit(await self._sender.estimate(row))
+        market, view = await self._ask_market()
+        fees = self.config.fees.offer(market.base_fee, market.tip, row.is_urgent_at(market.time), gas)
         needed = gas * fees.max_fee + row.value
         if market.balance < needed:
             raise OutOfFundsError(
@@ -364,40 +393,20 @@ class Transactor:
         self._signed_at[row.key] = self._clock()
         return row.with_(state=TxState.SIGNED, fees=fees, raw=raw, hashes=(*row.hashes, transaction_hash(raw)))
 
-    async def _market(self) -> tuple[Market, ChainView]:
-        answers = await self.eth.rpc.batch_settled(
-            [
-                ("eth_getBlockByNumber", ("latest", False)),
-                ("eth_getBalance", (self.address, "latest")),
-                ("eth_getTransactionCount", (self.address, "latest")),
-                ("eth_getTransactionCount", (self.address, "pending")),
-                ("eth_maxPriorityFeePerGas", ()),
-            ]
-        )
-        head, balance, latest, pending = answers[:4]
-        for answer in answers[:4]:
-            if isinstance(answer, RpcResponseError):
-                raise answer
-        header = parse_header(head)
-        if header is None:
-            raise RpcResponseError("the RPC knows no latest block", method="eth_getBlockByNumber")
-        has_tip = not isinstance(answers[4], RpcResponseError)
-        tip = quantity(answers[4], "eth_maxPriorityFeePerGas") if has_tip else DEFAULT_TIP
-        market = Market(header.base_fee, tip, quantity(balance, "eth_getBalance"))
-        counts = [quantity(item, "eth_getTransactionCount") for item in (latest, pending)]
-        return market, ChainView(header.number, counts[0], counts[1])
+    async def _ask_market(self) -> tuple[Market, ChainView]:
+        market, view = await self._sender.market()
+        self._time = market.time
+        return market, view
 
-    async def _bumped(self, row: OutboxRow) -> OutboxRow:
+    async def _bump(self, row: OutboxRow, market: Market) -> None:
         assert row.fees is not None
-        market, _ = await self._market()
+        is_urgent = row.is_urgent_at(market.time)
         try:
-            fees = self.config.fees.bump(row.fees, market.base_fee, market.tip, row.is_urgent)
+            fees = self.config.fees.bump(row.fees, market.base_fee, market.tip, is_urgent, row.gas)
         except FeeCapError as error:
             self._alarms[row.key] = error
-            return row
-        after = self._with_signature(row, fees)
-        await self._save(after)
-        return after
+            return
+        await self._save(self._with_signature(row, fees))
 
     async def _broadcast(self, row: OutboxRow) -> None:
         self._sent_at[row.key] = self._clock()
@@ -428,23 +437,16 @@ class Transactor:
             raise self._refusals.get(key) or ContractRevertError(row.reason, key=key)
         if row.state not in states or row.mined_hash is None:
             return None
-        with contextlib.suppress(RpcUnreachableError):
-            receipt = await self.eth.receipt(row.mined_hash)
+        with contextlib.suppress(RpcUnreachableError, RpcDisagreementError):
+            receipt = await self._sender.receipt(row.mined_hash)
             if receipt is not None and not receipt.is_ok:
-                raise await self._why_reverted(row, receipt)
+                raise await self._sender.why_reverted(row, receipt)
             return receipt
         return None
 
-    async def _why_reverted(self, row: OutboxRow, receipt: TxReceipt) -> ContractRevertError:
-        context = row.label or row.key
-        try:
-            await self.eth.call(row.to, row.data, sender=self.address, block=receipt.block_number - 1, context=context)
-        except ContractRevertError as error:
-            error.fields["tx_hash"] = receipt.tx_hash
-            return error
-        except ChainError:
-            pass  # the server keeps no state of that block, and so no reason
-        return ContractRevertError(f"{context}: reverted on chain", tx_hash=receipt.tx_hash, gas_used=receipt.gas_used)
+
+def _conflict(key: str, label: str) -> IntentConflictError:
+    return IntentConflictError(f"the key {key!r} already stands for another transaction", key=key, label=label)
 
 
 def _is_known(error: RpcResponseError) -> bool:

@@ -19,8 +19,9 @@ from millpond.chain.enums import LeaseStatus
 from millpond.chain.eth import Eth
 from millpond.chain.rpc import DEFAULT_TIMEOUT_S, Rpc
 from millpond.protocol.ids import Address, Bytes32, address, raw32
-from millpond.protocol.messages import ReceiptBundle, SignedReceipt
+from millpond.protocol.messages import SignedReceipt
 from millpond.protocol.receipts import ReceiptError, check_bundle
+from millpond.protocol.views import ReceiptBundle
 
 _CLONE_HEAD = bytes.fromhex("363d3d373d3d3d363d73")
 _CLONE_TAIL = bytes.fromhex("5af43d82803e903d91602b57fd5bf3")

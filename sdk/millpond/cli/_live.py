@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from millpond.protocol.messages import Log
+from millpond.protocol.link import Log
 
 
 class LivePrinter:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from millpond.protocol.typed import TypedStruct
+from millpond.protocol.units import format_amount
+
+if TYPE_CHECKING:
+    from millpond._settlement import Settlement
+    from millpond.protocol.views import PoolView
 
 F = TypeVar("F", bound=Callable[..., Any])
 JSON_SAFE_INT = 2**53
@@ -42,6 +47,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= JSON_SAFE_INT:
         return str(value)
     return value
+
+
+def show_settlement(settlement: Settlement, pool: PoolView, *, as_json: bool) -> None:
+    """What became of a lease's earmark."""
+    if as_json:
+        show_json(settlement)
+        return
+    for label in ("earmark", "paid", "fee", "burnt", "refunded"):
+        amount = format_amount(getattr(settlement, label), pool.token_decimals)
+        click.echo(f"{label:<9} {amount} {pool.token_symbol}")
+    if not settlement.is_settled:
+        click.echo(
+            "the worker has not settled yet; what no voucher takes comes back after the claim window at the latest"
+        )
 
 
 def field_names(value: Any) -> list[str]:

@@ -11,7 +11,7 @@ import click
 from millpond.cli._connect import connect
 from millpond.cli._show import json_option, plain, show_json, wallet_option
 from millpond.protocol.ids import Bytes32, bytes32, task_id
-from millpond.protocol.messages import Log
+from millpond.protocol.link import Log
 
 
 @click.command("logs")

@@ -18,7 +18,7 @@ def offers_command(wallet: str | None, as_json: bool) -> None:
     """List what can be rented now, cheapest first."""
     with connect(wallet) as client:
         views, pool = client.offers(), client.pool
-    views = sorted(views, key=lambda view: (view.signed.offer.pricePerSecond, view.hash))
+    views = sorted(views, key=lambda view: (view.price, view.hash))
     if as_json:
         show_json(views)
         return
@@ -28,9 +28,8 @@ def offers_command(wallet: str | None, as_json: bool) -> None:
     rows = []
     for view in views:
         offer = view.signed.offer
-        is_free = offer.share <= view.free_share and offer.memoryMiB <= view.free_memory_mib
-        state = "offline" if not view.is_online else "free" if is_free else "taken"
-        price = format_amount(offer.pricePerSecond * 3600, pool.token_decimals)
+        state = "offline" if not view.is_online else "free" if view.is_free else "taken"
+        price = format_amount(view.price * 3600, pool.token_decimals)
         mode = MODES[offer.mode] if offer.mode < len(MODES) else str(offer.mode)
         rows.append(
             (
@@ -41,9 +40,25 @@ def offers_command(wallet: str | None, as_json: bool) -> None:
                 offer.share,
                 offer.memoryMiB,
                 price,
+                "-" if view.score is None else view.score,
+                "-" if view.proof_age_s is None else f"{view.proof_age_s} s",
                 state,
                 view.launcher,
             )
         )
-    columns = ("device", "kind", "mode", "class", "share ‰", "MiB", f"{pool.token_symbol}/h", "state", "launcher")
+    columns = (
+        "device",
+        "kind",
+        "mode",
+        "class",
+        "share ‰",
+        "MiB",
+        f"{pool.token_symbol}/h",
+        "score",
+        "proof",
+        "state",
+        "launcher",
+    )
     table(f"offers of pool {pool.controller}", columns, rows)
+    if all(view.score is None and view.proof_age_s is None for view in views):
+        click.echo("score and age of proof are unknown: this pool keeps no reputation and measures no devices yet")

@@ -44,7 +44,7 @@ def receipt_verify(file: Path, rpc_url: str | None, as_json: bool) -> None:
     """Verify the receipt in FILE against the chain: signature, worker, lease, Merkle proof, root. Needs no node and no wallet."""
     from millpond.chain.verify import verify_receipt
     from millpond.protocol import wire
-    from millpond.protocol.messages import ReceiptBundle
+    from millpond.protocol.views import ReceiptBundle
 
     try:
         data = file.read_bytes()

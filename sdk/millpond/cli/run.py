@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,35 @@ import click
 from millpond.cli._connect import connect
 from millpond.cli._live import LivePrinter
 from millpond.cli._show import json_option, show_json, wallet_option
+from millpond.cli._terminate import ending_with_terminate
 from millpond.errors import InputError, LogMissingError
 from millpond.protocol.messages import TaskResult
 from millpond.protocol.units import format_amount, parse_duration, parse_price
 from millpond.vgpu import Vgpu
 
 if TYPE_CHECKING:
+    from millpond._leaseset import LeaseSet
     from millpond.client import Client
+
+DURATION_S = 600
+TIME_LIMIT_S = 300
+MARGIN_S = 600
+"""How much longer than it is paid ahead a detached lease may last: the time to come back in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is to run. `files` by their names under /in."""
+
+    command: Sequence[str]
+    image: str
+    files: dict[str, Path]
+    env: dict[str, str]
+    limit_s: float
+
+    def store(self, client: Client) -> dict[str, str]:
+        """Puts the files into the node's store; their CIDs."""
+        return {name: client.store_path(path) for name, path in self.files.items()}
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True})
@@ -34,8 +56,13 @@ if TYPE_CHECKING:
 )
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Environment of the command; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to put what the command leaves in /out.")
-@click.option("--duration", default="10m", show_default=True, help="Longest lease.")
-@click.option("--time-limit", default="5m", show_default=True, help="Longest run of the command.")
+@click.option("--duration", help="Longest lease.  [default: 10m, or 10m more than --detach]")
+@click.option("--time-limit", help="Longest run of the command.  [default: 5m, or what --detach says]")
+@click.option(
+    "--detach",
+    metavar="DURATION",
+    help="Do not wait: leave the node the vouchers for this long, while the command runs.",
+)
 @click.option("--price", metavar="AMOUNT[/h]", help="Highest price; the cheapest fitting offer's by default.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before spending.")
 @wallet_option
@@ -47,8 +74,9 @@ def run_command(
     files: tuple[str, ...],
     env: tuple[str, ...],
     out: Path | None,
-    duration: str,
-    time_limit: str,
+    duration: str | None,
+    time_limit: str | None,
+    detach: str | None,
     price: str | None,
     yes: bool,
     wallet: str | None,
@@ -60,49 +88,85 @@ def run_command(
     """
     if out is not None and out.exists():
         raise InputError(f"{out} exists already", remedy="Give a folder that does not exist yet.")
-    vgpu, seconds, limit_s = Vgpu.parse(wanted), parse_duration(duration), parse_duration(time_limit)
-    paths, variables = _paths(files), dict(_pair(item, "--env") for item in env)
-    with connect(wallet) as client, _ending_with_terminate():
-        decimals, symbol = client.pool.token_decimals, client.pool.token_symbol
-        highest = None if price is None else parse_price(price, decimals)
+    vgpu, ahead_s = Vgpu.parse(wanted), 0 if detach is None else parse_duration(detach)
+    seconds = parse_duration(duration) if duration else ahead_s + MARGIN_S if ahead_s else DURATION_S
+    _check_detach(ahead_s, seconds, out)
+    limit_s = parse_duration(time_limit) if time_limit else ahead_s or TIME_LIMIT_S
+    order = _Order(command, image, _paths(files), dict(_pair(item, "--env") for item in env), limit_s)
+    with connect(wallet) as client, ending_with_terminate():
+        highest = None if price is None else parse_price(price, client.pool.token_decimals)
         _confirm(client, client.quote(vgpu, duration=seconds, price=highest), yes or as_json)
-        with client.rent(vgpu, duration=seconds, price=highest) as leases, LivePrinter() as printer:
-            click.echo(f"lease {next(iter(leases)).id}", err=True)
-            on_log = None if as_json else printer.show
-            try:
-                inputs = {name: client.store_path(path) for name, path in paths.items()}
-                result = leases.command(
-                    command, image=image, inputs=inputs, env=variables, time_limit_s=limit_s, on_log=on_log
-                )
-            except KeyboardInterrupt:
-                click.echo("interrupted; closing the lease", err=True)
-                raise
-            log = _log(client, result)
-            if not as_json:
-                printer.finish(log)
-            if out is not None and result.signed is not None and result.signed.output_cid:
-                client.fetch_path(result.signed.output_cid, out)
-        settlement = leases.settlements[0]
+        with client.rent(vgpu, duration=seconds, price=highest) as leases:
+            if ahead_s:
+                _leave(client, leases, order, ahead_s, as_json=as_json)
+                return
+            result, log = _attend(client, leases, order, out, as_json=as_json)
+        settlement, pool = leases.settlements[0], client.pool
     if as_json:
         show_json({"result": result, "log": log.decode(errors="replace"), "settlement": settlement})
     else:
-        cost = settlement.paid + settlement.fee + settlement.burnt
+        cost, refunded = settlement.paid + settlement.fee + settlement.burnt, settlement.refunded
+        shown = [format_amount(amount, pool.token_decimals) for amount in (cost, refunded)]
         click.echo(f"job   {result.job}\ntask  {result.task}", err=True)
-        click.echo(
-            f"cost  {format_amount(cost, decimals)} {symbol}, refunded {format_amount(settlement.refunded, decimals)}",
-            err=True,
-        )
+        click.echo(f"cost  {shown[0]} {pool.token_symbol}, refunded {shown[1]}", err=True)
     leases.raise_for(result)
 
 
-@contextmanager
-def _ending_with_terminate() -> Iterator[None]:
-    """A polite kill closes the lease just as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _attend(
+    client: Client, leases: LeaseSet, order: _Order, out: Path | None, *, as_json: bool
+) -> tuple[TaskResult, bytes]:
+    """Runs the command, shows what it writes, and fetches what it leaves; the result and all it wrote."""
+    click.echo(f"lease {next(iter(leases)).id}", err=True)
+    with LivePrinter() as printer:
+        try:
+            result = leases.command(
+                order.command,
+                image=order.image,
+                inputs=order.store(client),
+                env=order.env,
+                time_limit_s=order.limit_s,
+                on_log=None if as_json else printer.show,
+            )
+        except KeyboardInterrupt:
+            click.echo("interrupted; closing the lease", err=True)
+            raise
+        log = _log(client, result)
+        if not as_json:
+            printer.finish(log)
+    if out is not None and result.signed is not None and result.signed.output_cid:
+        client.fetch_path(result.signed.output_cid, out)
+    return result, log
+
+
+def _leave(client: Client, leases: LeaseSet, order: _Order, ahead_s: int, *, as_json: bool) -> None:
+    """Submits the command, leaves the vouchers with the node, and says how to come back."""
+    lease = next(iter(leases)).id
+    handle = leases.spawn_command(
+        order.command, image=order.image, inputs=order.store(client), env=order.env, time_limit_s=order.limit_s
+    )
+    most, until = leases.detach(ahead_s), int(time.time()) + ahead_s
+    if as_json:
+        ids = {"lease": lease, "job": handle.job, "task": handle.task, "handle": handle.id}
+        show_json({**ids, "paid_ahead": most, "until": until})
+        return
+    amount = f"{format_amount(most, client.pool.token_decimals)} {client.pool.token_symbol}"
+    click.echo(f"lease {lease}\njob   {handle.job}\ntask  {handle.task}")
+    click.echo(f"paid  {amount} at most: while it runs, until {time.strftime('%H:%M:%S', time.localtime(until))}")
+    click.echo("come back with", err=True)
+    click.echo(f"  millpond results {handle.job} --follow --log", err=True)
+    click.echo(f"  millpond attach {lease} --job {handle.job}", err=True)
+    click.echo(f"  millpond lease close {lease}", err=True)
+
+
+def _check_detach(ahead_s: int, seconds: int, out: Path | None) -> None:
+    if ahead_s > seconds:
+        raise InputError(
+            f"--detach {ahead_s} s is longer than the lease of {seconds} s", remedy="Give a longer --duration, or none."
+        )
+    if ahead_s and out is not None:
+        raise InputError(
+            "--out is of a command that is waited for", remedy="Fetch it later: millpond results JOB --out FOLDER."
+        )
 
 
 def _paths(files: Sequence[str]) -> dict[str, Path]:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from millpond.chain.address_book import AddressBook, DeploymentSettings
 from millpond.chain.bindings import MockToken
-from millpond.chain.deployment import apply, apply_development, create_pool, default_pool_params
+from millpond.chain.deploy.execute import ApplyOptions, Deployer
+from millpond.chain.deploy.journal import FileDeployJournal
+from millpond.chain.deploy.planner import Goal
+from millpond.chain.deployment import create_pool, default_pool_params
 from millpond.chain.eth import Eth
 from millpond.chain.outbox import SqliteOutbox
 from millpond.chain.rpc import Rpc
@@ -21,6 +24,7 @@ from millpond.settings import DEV_CHAIN_ID
 POOL_LABEL = bytes32(keccak256(b"dev pool"))
 TOKENS_EACH = 1_000_000
 ADDRESS_BOOK = "addresses.json"
+JOURNAL = "deploy-journal.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +48,21 @@ async def bootstrap(rpc_url: str, home: Path, workers: int) -> Pool:
 
 
 async def _bootstrap(transactor: Transactor, home: Path, workers: int) -> Pool:
-    book = await apply(transactor, DeploymentSettings(owner=transactor.address))
-    book = await apply_development(transactor, book)
-    book.save(home / ADDRESS_BOOK)
+    book = await _deploy(transactor, home)
     token = book.address("MockToken")
     params = default_pool_params(token, wallet(Account.SLASHER).address, wallet(Account.TREASURY).address)
     controller = await create_pool(transactor, book, POOL_LABEL, wallet(Account.NODE).address, params)
     holders = [Account.RENTER, *(provider_accounts(number)[0] for number in range(workers))]
     await _mint(transactor, book, [wallet(index).address for index in holders])
     return Pool(controller, token, home / ADDRESS_BOOK)
+
+
+async def _deploy(transactor: Transactor, home: Path) -> AddressBook:
+    """As `millpond deploy apply --test-token --replace` does: a chain that kept its state may hold an earlier release's contracts."""
+    goal = Goal(DeploymentSettings(owner=transactor.address), has_test_token=True)
+    with FileDeployJournal(home / JOURNAL) as journal:
+        deployer = Deployer(transactor, journal, ApplyOptions(is_replacing=True))
+        return await deployer.apply(goal, path=home / ADDRESS_BOOK)
 
 
 async def _mint(transactor: Transactor, book: AddressBook, holders: list[Address]) -> None:

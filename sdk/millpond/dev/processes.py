@@ -45,6 +45,12 @@ class Process:
                 self.child.kill()
             await self.child.wait()
 
+    def kill(self) -> None:
+        """SIGKILL, at once; from any thread."""
+        if self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child.pid, signal.SIGKILL)
+
     def check(self) -> None:
         """Raises `ProcessEndedError`, with the end of the log, when the process is gone."""
         if not self.is_running:

@@ -22,8 +22,8 @@ from millpond.dev.bootstrap import ADDRESS_BOOK, Pool, bootstrap
 from millpond.dev.daemons import NODE_ENTRY, WORKER_ENTRY, WorkerPlan, init_arguments, node_settings, write_settings
 from millpond.dev.processes import Process
 from millpond.errors import NodeError, NodeRefusedError, NodeUnreachableError
-from millpond.protocol.messages import OfferView
 from millpond.protocol.signing import Domain
+from millpond.protocol.views import OfferView
 from millpond.settings import DEV_CHAIN_ID, Network
 
 READY_TIMEOUT_S = 120.0
@@ -92,6 +92,22 @@ class DevStack:
                     process.check()
             await asyncio.sleep(CHECK_S)
 
+    def kill(self, worker: int) -> None:
+        """Ends worker number `worker` (from 0) as a crash would, by SIGKILL; `watch` takes it for wanted."""
+        process = self._worker(worker)
+        self.processes.remove(process)
+        process.kill()
+
+    async def restart(self, worker: int) -> None:
+        """Starts a killed worker again, from the same home."""
+        await self._start_process(_worker_name(worker), WORKER_ENTRY, ["up", "--home", str(self._worker_home(worker))])
+
+    def _worker(self, worker: int) -> Process:
+        return next(process for process in self.processes if process.name == _worker_name(worker))
+
+    def _worker_home(self, worker: int) -> Path:
+        return self.config.dev / _worker_name(worker)
+
     async def _start(self) -> None:
         config = self.config
         config.dev.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,8 +145,8 @@ class DevStack:
         await self._wait_health(network)
 
     async def _start_worker(self, pool: Pool, network: Network, number: int) -> None:
-        plan = WorkerPlan(self.config.dev / f"worker-{number + 1}", number, self.config.workers, self.config.launcher)
-        name = f"worker-{number + 1}"
+        plan = WorkerPlan(self._worker_home(number), number, self.config.workers, self.config.launcher)
+        name = _worker_name(number)
         await processes.run(
             f"{name} init",
             WORKER_ENTRY,
@@ -182,6 +198,10 @@ class DevStack:
                 return answer
             await asyncio.sleep(POLL_S)
         raise StackNotReadyError(f"{complaint} after {READY_TIMEOUT_S:g} s; logs are in {self.config.dev / 'logs'}")
+
+
+def _worker_name(worker: int) -> str:
+    return f"worker-{worker + 1}"
 
 
 def _check_port(port: int) -> None:

@@ -7,8 +7,9 @@ import json
 from millpond.protocol import merkle
 from millpond.protocol.errors import InputError
 from millpond.protocol.ids import Bytes32, bytes32, raw32
-from millpond.protocol.messages import ReceiptBundle, SignedReceipt, TaskSpec
+from millpond.protocol.messages import SignedReceipt, TaskSpec
 from millpond.protocol.signing import Domain, verify
+from millpond.protocol.views import ReceiptBundle
 
 
 class ReceiptError(InputError):

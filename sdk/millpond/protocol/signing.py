@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from coincurve import PrivateKey, PublicKey
 
@@ -44,9 +44,15 @@ def digest(message: Signable, domain: Domain) -> bytes:
     return keccak256(b"\x19\x01" + domain_separator(domain) + bytes.fromhex(message.struct_hash()[2:]))
 
 
+@lru_cache(16)
+def _private_key(key: bytes) -> PrivateKey:
+    """Making one costs as much as signing: it computes the public key, twice."""
+    return PrivateKey(key)
+
+
 def sign(message: Signable, domain: Domain, key: bytes) -> bytes:
     """65 bytes r || s || v, with low s and v in {27, 28}."""
-    raw = PrivateKey(key).sign_recoverable(digest(message, domain), hasher=None)
+    raw = _private_key(key).sign_recoverable(digest(message, domain), hasher=None)
     return raw[:64] + bytes([raw[64] + 27])
 
 

@@ -5,20 +5,24 @@ Bytes travel as base64, amounts and integers beyond 32 bits of signed types as d
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from millpond.protocol.errors import InputError
-from millpond.protocol.messages import NodeMessage, WorkerMessage
+from millpond.protocol.link import NodeMessage, WorkerMessage
 
 MAX_MESSAGE_BYTES = 8 << 20
+FRAME_BYTES = 1 << 20
 MAX_SHOWN = 5
 T = TypeVar("T")
 # Made once: two annotations with equal fields are different keys of the cache of adapters.
 _WORKER_MESSAGE: Any = Annotated[WorkerMessage, Field(discriminator="kind")]
 _NODE_MESSAGE: Any = Annotated[NodeMessage, Field(discriminator="kind")]
+_WORKER_MESSAGES: Any = list[_WORKER_MESSAGE]
+_NODE_MESSAGES: Any = list[_NODE_MESSAGE]
 
 
 class WireError(InputError):
@@ -46,6 +50,37 @@ def read_worker_message(data: bytes | str) -> WorkerMessage:
 
 def read_node_message(data: bytes | str) -> NodeMessage:
     return _read(_NODE_MESSAGE, data, MAX_MESSAGE_BYTES)  # type: ignore[no-any-return]
+
+
+def read_worker_messages(data: bytes | str) -> list[WorkerMessage]:
+    """One frame: a message, or an array of them."""
+    return _read_frame(_WORKER_MESSAGE, _WORKER_MESSAGES, data)  # type: ignore[no-any-return]
+
+
+def read_node_messages(data: bytes | str) -> list[NodeMessage]:
+    return _read_frame(_NODE_MESSAGE, _NODE_MESSAGES, data)  # type: ignore[no-any-return]
+
+
+def frames(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Written messages in as few frames as hold them: one alone as it is, more as an array of about a MiB at most."""
+    gathered, size = list[bytes](), 0
+    for message in messages:
+        if gathered and size + len(message) > FRAME_BYTES:
+            yield _frame(gathered)
+            gathered, size = [], 0
+        gathered.append(message)
+        size += len(message)
+    if gathered:
+        yield _frame(gathered)
+
+
+def _frame(messages: list[bytes]) -> bytes:
+    return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"
+
+
+def _read_frame(kind: Any, many: Any, data: bytes | str) -> Any:
+    is_array = data[:1] in (b"[", "[")
+    return _read(many, data, MAX_MESSAGE_BYTES) if is_array else [_read(kind, data, MAX_MESSAGE_BYTES)]
 
 
 def write(message: object, kind: Any = None) -> bytes:

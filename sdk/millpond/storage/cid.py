@@ -8,7 +8,7 @@ A `Cid` is the canonical text, so it is hashable, ordered and JSON as it stands.
 from __future__ import annotations
 
 import hashlib
-from base64 import b32decode, b32encode
+from base64 import b32decode
 from binascii import Error as BinasciiError
 from enum import IntEnum
 from typing import NewType
@@ -23,6 +23,9 @@ _TEXT = 59
 _V0_BYTES = 34
 _V0_TEXT = 46
 _B58 = {c: i for i, c in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
+_B32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [first + second for first in _B32 for second in _B32]
+_SHIFTS = range(280, -1, -10)
 
 
 class Codec(IntEnum):
@@ -70,7 +73,9 @@ def codec_of(cid: Cid) -> Codec:
 
 
 def _format(data: bytes) -> Cid:
-    return Cid("b" + b32encode(data).decode("ascii").rstrip("=").lower())
+    """36 bytes are 57.6 digits of base32: two digits at a time, since a task makes several CIDs and the library's way takes longer."""
+    number = int.from_bytes(data, "big") << 2
+    return Cid("b" + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS]))
 
 
 def _b32decode(text: str) -> bytes:

@@ -10,24 +10,12 @@ from hypothesis import strategies as st
 from millpond.protocol import wire
 from millpond.protocol.envelope import HEADER_AUDIENCE, HEADER_EXPIRY, HEADER_NONCE, HEADER_SIGNATURE
 from millpond.protocol.signing import Domain
+from millpond_node.api import app
 
-SIGNED = [
-    ("GET", "/v1/offers"),
-    ("POST", "/v1/requests"),
-    ("GET", "/v1/requests/0x" + "11" * 32),
-    ("GET", "/v1/why/0x" + "11" * 32),
-    ("GET", "/v1/leases"),
-    ("GET", "/v1/leases/0x" + "11" * 32),
-    ("POST", "/v1/leases/0x" + "11" * 32 + "/vouchers"),
-    ("POST", "/v1/jobs/0x" + "11" * 32 + "/tasks"),
-    ("GET", "/v1/jobs/0x" + "11" * 32),
-    ("GET", "/v1/jobs/0x" + "11" * 32 + "/results"),
-    ("POST", "/v1/jobs/0x" + "11" * 32 + "/cancel"),
-    ("GET", "/v1/jobs/0x" + "11" * 32 + "/logs"),
-    ("GET", "/v1/receipts/0x" + "11" * 32 + "/1"),
-    ("GET", "/v1/blocks/bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"),
-    ("PUT", "/v1/blocks/bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"),
-]
+PARTS = dict.fromkeys(("hash", "lease", "job", "task"), "0x" + "11" * 32)
+CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
+SIGNED = [(method, path.format(**PARTS, attempt=1, cid=CID)) for method, path, _ in app.SIGNED]
+WRITES = [item for item in SIGNED if item[0] in ("POST", "PUT")]
 
 
 @pytest.mark.parametrize(("method", "path"), SIGNED)
@@ -134,7 +122,7 @@ async def test_A09_foreign_and_unknown_ids_answer_alike(kit, node) -> None:
         task = (await api.results(job))[0]["task"]
         unknown = "0x" + "99" * 32
         for known in (
-            f"/v1/leases/{rented.lease}", f"/v1/requests/{rented.request}", f"/v1/why/{rented.request}", f"/v1/jobs/{job}",
+            f"/v1/leases/{rented.lease}", f"/v1/leases/{rented.lease}/usage", f"/v1/jobs/{job}/tasks/{task}", f"/v1/requests/{rented.request}", f"/v1/why/{rented.request}", f"/v1/jobs/{job}",
             f"/v1/jobs/{job}/results", f"/v1/receipts/{task}/1",
         ):  # fmt: skip
             mine, foreign = await api.get(known), await stranger.get(known)
@@ -175,7 +163,7 @@ JUNK = st.one_of(
 async def test_A01_malformed_bodies_and_paths_get_4xx_and_never_5xx(kit, node) -> None:
     api = node.api()
     for index, body in enumerate(junk()):
-        method, path = [item for item in SIGNED if item[0] in ("POST", "PUT")][index % 5]
+        method, path = WRITES[index % len(WRITES)]
         answer = await api.send(method, path, body)
         assert 400 <= answer.status_code < 500, (path, body, answer.text)
     for path in (

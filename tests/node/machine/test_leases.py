@@ -7,16 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32
-from millpond.protocol.messages import (
-    EndReason,
-    LeasePhase,
-    LeaseState,
-    RequestState,
-    SignedOffer,
-    SignedRequest,
-    VoucherNote,
-)
+from millpond.protocol.link import EndReason, LeasePhase
+from millpond.protocol.messages import SignedOffer, SignedRequest, VoucherNote
 from millpond.protocol.signed import Offer, Request
+from millpond.protocol.views import LeaseState, RequestState
 from millpond_node.machine import leases, requests
 from millpond_node.machine.commands import (
     Free,

@@ -146,7 +146,8 @@ async def drain(follower: Follower, reader: Reader) -> None:
 
 STEP = st.one_of(
     st.tuples(st.just("mine"), st.lists(st.integers(0, 3), min_size=1, max_size=6)),
-    st.tuples(st.just("reorg"), st.integers(1, 12), st.lists(st.integers(0, 3), max_size=14)),
+    st.tuples(st.just("grow"), st.integers(10, 80)),
+    st.tuples(st.just("reorg"), st.integers(1, 64), st.lists(st.integers(0, 3), max_size=14)),
     st.tuples(st.just("poll")),
     st.tuples(st.just("restart")),
     st.tuples(st.just("torn"), st.integers(1, 9), st.integers(1, 5), st.lists(st.integers(0, 2), max_size=7)),
@@ -163,6 +164,8 @@ def test_O05_any_history_of_reorganisations_equals_a_replay(steps: list[Any], ra
             match step:
                 case ("mine", events):
                     rpc.mine(*events)
+                case ("grow", blocks):
+                    rpc.mine(*[1, 0] * (blocks // 2))
                 case ("reorg", depth, events):
                     rpc.reorganise(depth, *events)
                 case ("poll",):

@@ -23,7 +23,7 @@ class ScriptedNode:
         self.submits.append(submit)
         return {"accepted": len(submit.tasks), "known": 0}
 
-    async def results(self, job: Bytes32, after: int) -> AsyncGenerator[TaskResult, None]:
+    async def results(self, job: Bytes32, after: int, *, linger_s: int = 0) -> AsyncGenerator[TaskResult, None]:
         self.cursors.append(after)
         for item in self.streams.pop(0) if self.streams else []:
             if isinstance(item, Exception):

@@ -5,8 +5,9 @@ import pytest
 from millpond._orders import NoOfferError, Order, build_request, choose_price, fits
 from millpond.errors import InputError
 from millpond.protocol.ids import ZERO_BYTES32, address, bytes32
-from millpond.protocol.messages import DeviceEntry, OfferView, PoolView, SignedOffer
+from millpond.protocol.messages import DeviceEntry, SignedOffer
 from millpond.protocol.signed import Offer
+from millpond.protocol.views import OfferView, PoolView
 from millpond.vgpu import Vgpu
 
 A, B, C = (address("0x" + byte * 20) for byte in ("aa", "bb", "cc"))
@@ -19,7 +20,9 @@ def offer_view(price: int, share: int = 500, memory: int = 1024, is_online: bool
         A, DEVICE, 1, 0, 1, share, memory, 1000, 512, 100, 0, price, 10, 60, ZERO_BYTES32, 3600, 0, 1_700_000_000
     )
     entry = DeviceEntry(DEVICE, "u", "cpu", "cpu", 4096, 2)
-    return OfferView(SignedOffer(offer, b""), DEVICE, A, entry, "docker", is_online, 1000, 4096)
+    return OfferView(
+        SignedOffer(offer, b""), DEVICE, A, entry, "docker", is_online, 1000, 4096, offer.pricePerSecond, is_online
+    )
 
 
 def test_choose_price_takes_the_cheapest_that_fits_and_is_online() -> None:

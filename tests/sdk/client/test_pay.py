@@ -20,6 +20,7 @@ SESSION = Session(bytes32(b"\x02" * 32), b"\x03" * 32)
 @dataclass
 class View:
     ready_at: int
+    worker_seen_at: int
 
 
 @dataclass
@@ -27,6 +28,7 @@ class PayNode:
     """Keeps vouchers; `away` counts the calls that fail first."""
 
     ready_at: int = 1000
+    seen_at: int = 2000
     away: int = 0
     vouchers: list[VoucherNote] = field(default_factory=list)
 
@@ -37,7 +39,7 @@ class PayNode:
         self.vouchers.append(voucher)
 
     async def lease(self, lease: Bytes32) -> View:
-        return View(self.ready_at)
+        return View(self.ready_at, self.seen_at)
 
 
 @pytest.fixture
@@ -107,3 +109,25 @@ async def test_pay_never_signs_less_than_before(now: list[int]) -> None:
 
     assert await made.stop() == 300
     assert [voucher.cumulative for voucher in node.vouchers] == [300]
+
+
+async def test_pay_of_a_silent_worker_ends_one_tick_after_its_last_sign_of_life(now: list[int]) -> None:
+    node = PayNode(seen_at=1010)
+    made = Payer(node, LEASE, SESSION, ESCROW, Meter(1000, 2000, 3), 10)  # type: ignore[arg-type]
+    now[0] = 1500
+
+    assert await made.stop() == 60
+    assert [voucher.cumulative for voucher in node.vouchers] == [60]
+
+
+async def test_pay_of_a_worker_that_came_back_leaves_its_silence_out(now: list[int]) -> None:
+    node = PayNode(seen_at=1010)
+    made = payer(node)
+    now[0] = 1500
+    await run(made)
+    node.seen_at, node.ready_at = 1600, 1490  # READY moved by what was not served
+    now[0] = 1600
+    await asyncio.sleep(0.1)
+
+    assert await made.stop() == 330
+    assert [voucher.cumulative for voucher in node.vouchers] == [30, 330]

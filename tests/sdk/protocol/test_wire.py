@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millpond.protocol import link, signed, wire
 from millpond.protocol import messages as m
-from millpond.protocol import signed, wire
 from millpond.protocol.ids import ZERO_BYTES32, address, bytes32
 
 A = address("0x" + "22" * 20)
@@ -16,24 +16,24 @@ OFFER = signed.Offer(
 )
 RECEIPT = signed.Receipt(LEASE, LEASE, 1, LEASE, LEASE, LEASE, LEASE, LEASE, 5, 6, 0, 0)
 SIGNED_OFFER = m.SignedOffer(OFFER, bytes(range(65)))
-ENDED = m.AttemptEnded(m.SignedReceipt(RECEIPT, b"\xff" * 65, A, "cid"), b"\x00\xff", m.Failure("E", "m", "t"))
+ENDED = link.AttemptEnded(m.SignedReceipt(RECEIPT, b"\xff" * 65, A, "cid"), b"\x00\xff", m.Failure("E", "m", "t"))
 WORKER = [
-    m.Hello(A, A, "i", "0.1", (m.DeviceEntry(LEASE, "u", "cpu", "n", 5, 2),), (SIGNED_OFFER,), "docker", 3),
-    m.Offers((SIGNED_OFFER,)),
-    m.Report(1, m.Ready(LEASE, 5)),
-    m.Report(2, ENDED),
-    m.Report(3, m.VoucherKept(LEASE, 2**127)),
-    m.Report(4, m.Ended(LEASE, m.EndReason.UNPAID)),
-    m.Beat(1, 2, 3),
-    m.Log(LEASE, LEASE, 1, "stdout", 0, b"\x80binary"),
+    link.Hello(A, A, "i", "0.1", (m.DeviceEntry(LEASE, "u", "cpu", "n", 5, 2),), (SIGNED_OFFER,), "docker", 3),
+    link.Offers((SIGNED_OFFER,)),
+    link.Report(1, link.Ready(LEASE, 5)),
+    link.Report(2, ENDED),
+    link.Report(3, link.VoucherKept(LEASE, 2**127)),
+    link.Report(4, link.Ended(LEASE, link.EndReason.UNPAID)),
+    link.Beat(1, 2, 3),
+    link.Log(LEASE, LEASE, 1, "stdout", 0, b"\x80binary"),
 ]
 NODE = [
-    m.Run(LEASE, 2, m.TaskSpec(LEASE, 0, entry="a:b", args=b"\x00\x01", inputs={"x": "cid"})),
-    m.Cancel(LEASE, LEASE, 1),
+    link.Run(LEASE, 2, m.TaskSpec(LEASE, 0, entry="a:b", args=b"\x00\x01", inputs={"x": "cid"})),
+    link.Cancel(LEASE, LEASE, 1),
     m.VoucherNote(LEASE, 10**30, b"\x01" * 65),
-    m.Ack(7),
-    m.Welcome(A, 0, ()),
-    m.Refused("E", "m", "r"),
+    link.Ack(7),
+    link.Welcome(A, 0, ()),
+    link.Refused("E", "m", "r"),
 ]
 
 
@@ -45,6 +45,28 @@ def test_read_worker_message_of_a_written_one_is_equal(message: Any) -> None:
 @pytest.mark.parametrize("message", NODE, ids=lambda item: type(item).__name__)
 def test_read_node_message_of_a_written_one_is_equal(message: Any) -> None:
     assert wire.read_node_message(wire.write(message)) == message
+
+
+def test_frames_of_many_messages_are_read_back_in_order() -> None:
+    [frame] = wire.frames(map(wire.write, WORKER))
+    assert wire.read_worker_messages(frame) == WORKER
+    [frame] = wire.frames(map(wire.write, NODE))
+    assert wire.read_node_messages(frame) == NODE
+
+
+def test_frame_of_one_message_is_the_message() -> None:
+    assert list(wire.frames([b"{}"])) == [b"{}"]
+    assert wire.read_node_messages(wire.write(NODE[0])) == NODE[:1]
+
+
+def test_frames_are_cut_at_their_bound() -> None:
+    half = b'"' + b"x" * (wire.FRAME_BYTES // 2) + b'"'
+    assert [len(frame) < wire.FRAME_BYTES + 3 for frame in wire.frames([half] * 5)] == [True] * 5
+
+
+def test_array_with_one_bad_message_is_refused_as_a_whole() -> None:
+    with pytest.raises(wire.WireError):
+        wire.read_node_messages(b"[" + wire.write(NODE[0]) + b', {"kind": "hello"}]')
 
 
 def test_write_of_an_amount_is_a_decimal_string() -> None:
@@ -89,7 +111,7 @@ def test_A01_read_of_an_oversized_message_refuses_before_parsing() -> None:
     ],
 )
 def test_read_of_a_changed_message_refuses(old: str, new: str) -> None:
-    text = wire.write(m.Report(3, m.VoucherKept(LEASE, 5))).decode()
+    text = wire.write(link.Report(3, link.VoucherKept(LEASE, 5))).decode()
     assert old in text
 
     with pytest.raises(wire.WireError):
@@ -97,7 +119,7 @@ def test_read_of_a_changed_message_refuses(old: str, new: str) -> None:
 
 
 def test_read_of_many_messages_builds_no_further_adapters() -> None:
-    worker, node = wire.write(m.Beat(1, 2, 3)), wire.write(m.Ack(7))
+    worker, node = wire.write(link.Beat(1, 2, 3)), wire.write(link.Ack(7))
     wire.read_worker_message(worker), wire.read_node_message(node)
     before = wire.adapter.cache_info().misses
     for _ in range(3):

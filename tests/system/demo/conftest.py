@@ -29,10 +29,11 @@ from millpond.dev.bootstrap import bootstrap
 from millpond.protocol import merkle
 from millpond.protocol.hashing import keccak256, sha256
 from millpond.protocol.ids import ZERO_ADDRESS, ZERO_BYTES32, Address, Bytes32, bytes32, device_id, lease_id, task_id
-from millpond.protocol.messages import ReceiptBundle, SignedReceipt
+from millpond.protocol.messages import SignedReceipt
 from millpond.protocol.receipts import receipt_leaf
 from millpond.protocol.signed import Offer, Receipt, Request, Voucher
 from millpond.protocol.signing import Domain, sign
+from millpond.protocol.views import ReceiptBundle
 
 CHAIN_ID, PRICE, DURATION, DEPOSIT_S, SERVED_S = 31337, 1000, 3600, 60, 100
 UUID_HASH = bytes32(keccak256(b"device"))

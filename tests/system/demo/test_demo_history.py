@@ -77,7 +77,7 @@ def test_receipts_leases_and_devices_are_counted_from_events(history: History, p
 
 def test_withdrawn_earnings_still_count_as_paid(history: History, pool: Any) -> None:
     view = SimpleNamespace(chain_id=31337, escrow=pool.book.address("Escrow"), token=pool.token)
-    withdrawn = asyncio.run(withdraw_earnings(pool.url, view))
+    withdrawn = asyncio.run(withdraw_earnings(pool.url, view, 2))
     after = asyncio.run(read_history(pool.url, pool.book, pool.controller, RENTER))
     assert withdrawn == history.balances.payouts == after.balances.payouts > 0
 

@@ -17,14 +17,20 @@ from _demo.ledger import Gas, Money, Slice
 from _demo.picture import draw, grid_of
 from _demo.report import Report, Run
 from digits_sweep import Point
-from millpond.protocol.ids import ZERO_BYTES32
+from millpond.protocol.hashing import keccak256
+from millpond.protocol.ids import ZERO_BYTES32, bytes32
 
 MONEY = Money(deposited=1000, earmarked=1000, paid=97, fees=2, burnt=1, refunded=900)
-RUN = Run(1, 30, 30, 30, 0.97, "docker", ("CPU",), "DevicesShareFullError: full", True, True, 97, 61.26)
+DEVICE, OTHER = bytes32(keccak256(b"one")), bytes32(keccak256(b"two"))
+RUN = Run(2, "worker-2", 30, 30, 30, 2, 0.97, "docker", ("CPU",), "DevicesShareFullError: full", True, True, 97, 61.26)
 GAS = {"Controller.openLease": Gas(3, 10, 20, 30, 1)}
 SOUND = Report(
-    run=RUN, money=MONEY, gas=GAS, opened=2, closed=2, posted=30, device_kinds=["cpu"], workers_registered=1,
-    slices=[Slice(ZERO_BYTES32, 500, 512, 20, 60, 60, 500), Slice(ZERO_BYTES32, 300, 256, 10, 60, 37, 400)],
+    run=RUN, money=MONEY, gas=GAS, opened=3, closed=3, posted=30, device_kinds=["cpu"], workers_registered=2,
+    slices=[
+        Slice(ZERO_BYTES32, DEVICE, 500, 512, 16, 60, 60, 500),
+        Slice(ZERO_BYTES32, DEVICE, 300, 256, 10, 60, 37, 400),
+        Slice(ZERO_BYTES32, OTHER, 500, 512, 4, 60, 37, 400),
+    ],
     balances=Balances(900, 97, 2, 1), blocks=80,
 )  # fmt: skip
 POINTS = [Point(h, r, 0.5 + h / 200 + r, 1.0, "numpy") for h in (4, 64) for r in (0.01, 0.1)]
@@ -41,6 +47,7 @@ def test_sound_report_has_every_promised_key() -> None:
     assert amounts == ["1000", "97", "2", "1", "900"]
     assert data["gas"]["Controller.openLease"] == {"count": 3, "min": 10, "mean": 20, "max": 30, "refused": 1}
     assert data["wall_seconds"] == 61.3
+    assert (data["workers"], data["attempts_retried"], data["worker_killed"]) == (2, 2, "worker-2")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,8 @@ def test_sound_report_has_every_promised_key() -> None:
         {"workers_registered": 0},
         {"slices": SOUND.slices[:1]},
         {"slices": [SOUND.slices[0], SOUND.slices[0]]},
-        {"slices": [SOUND.slices[0], dataclasses.replace(SOUND.slices[1], tasks=0)]},
+        {"slices": [SOUND.slices[0], SOUND.slices[2]]},
+        {"slices": [*SOUND.slices[:2], dataclasses.replace(SOUND.slices[2], tasks=0)]},
     ],
 )
 def test_report_with_one_wrong_figure_is_not_sound(changes: dict[str, Any]) -> None:
@@ -66,7 +74,7 @@ def test_report_with_one_wrong_figure_is_not_sound(changes: dict[str, Any]) -> N
     "changes",
     [
         {"succeeded": 29}, {"attested": 29}, {"refusal": ""}, {"is_stranger_convinced": False}, {"is_change_noticed": False},
-        {"withdrawn": 96}, {"workers": 2}, {"tasks": 0, "succeeded": 0, "attested": 0},
+        {"withdrawn": 96}, {"workers": 3}, {"killed": ""}, {"retried": 0}, {"tasks": 0, "succeeded": 0, "attested": 0},
     ],
 )  # fmt: skip
 def test_run_with_one_wrong_figure_is_not_sound(changes: dict[str, Any]) -> None:

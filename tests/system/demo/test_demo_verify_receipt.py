@@ -13,7 +13,7 @@ import pytest
 import verify_receipt
 from _demo import stranger
 from millpond.protocol import wire
-from millpond.protocol.messages import ReceiptBundle
+from millpond.protocol.views import ReceiptBundle
 
 pytestmark = pytest.mark.anvil
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,10 @@ from worker_world import (
 )
 
 from millpond.protocol.hashing import sha256
-from millpond.protocol.messages import (
+from millpond.protocol.link import (
     Ack,
     AttemptEnded,
     AttemptLost,
-    AttemptStatus,
     Cancel,
     Ended,
     EndReason,
@@ -39,6 +39,7 @@ from millpond.protocol.messages import (
     Unpaid,
     VoucherKept,
 )
+from millpond.protocol.messages import AttemptStatus
 from millpond.protocol.receipts import check_signature
 from millpond.protocol.signing import Domain
 from millpond.protocol.values import decode
@@ -226,15 +227,68 @@ async def test_unpaid_lease_is_paused_and_goes_on_when_paid(world: World) -> Non
         assert node.bodies(Ready)[-1].at == START + 11
 
 
-async def test_unpaid_lease_is_closed_after_the_grace_and_left_by_notice(world: World) -> None:
-    async with running(world):
-        node, _ = await serve(world)
-        for _ in range(30):
-            await world.clock.jump(5)
+def kinds(world: World) -> list[TxKind]:
+    return [sent.kind for sent in world.chain.sent]
+
+
+async def pass_time(world: World, seconds: int) -> None:
+    for _ in range(seconds // 5):
+        await world.clock.jump(5)
+        await asyncio.sleep(0.001)
+
+
+async def test_D11_unpaid_lease_is_collected_demanded_and_closed_when_the_answer_time_is_over(world: World) -> None:
+    async with running(world) as life:
+        node, lease = await serve(world)
+        await node.say(voucher(lease, 4 * PRICE))
+        await pass_time(world, 120)
+        await until(lambda: kinds(world) == [TxKind.COLLECT, TxKind.DEMAND])
+        await pass_time(world, 850)
+        assert life.agent.state.leases[lease].state is LeaseState.UNPAID
+        assert world.launcher.containers
+        await pass_time(world, 60)
         await until(lambda: node.bodies(Ended))
         assert node.bodies(Ended)[0].reason is EndReason.UNPAID
         assert not world.launcher.containers
-        await until(lambda: [sent.kind for sent in world.chain.sent][:1] == [TxKind.NOTICE])
+        await pass_time(world, 10)
+        assert kinds(world) == [TxKind.COLLECT, TxKind.DEMAND, TxKind.CLOSE_UNPAID, TxKind.COLLECT_FINAL]
+
+
+async def test_demand_of_an_earlier_time_never_closes_a_lease_that_was_served_since(world: World) -> None:
+    async with running(world) as life:
+        node, lease = await serve(world)
+        await pass_time(world, 100)
+        await until(lambda: kinds(world) == [TxKind.DEMAND])
+        await node.say(voucher(lease, 900 * PRICE))
+        await until(lambda: life.agent.state.leases[lease].state is LeaseState.READY)
+        await pass_time(world, 1200)
+        assert kinds(world) == [TxKind.DEMAND, TxKind.COLLECT, TxKind.DEMAND]
+        assert life.agent.state.leases[lease].state is LeaseState.UNPAID
+
+
+async def test_renter_that_pays_at_the_chain_itself_is_served_on(world: World) -> None:
+    async with running(world) as life:
+        _, lease = await serve(world)
+        await pass_time(world, 30)
+        assert life.agent.state.leases[lease].state is LeaseState.UNPAID
+        world.chain.leases[lease] = replace(world.chain.leases[lease], collected=100 * PRICE)
+        await pass_time(world, 5)
+        await until(lambda: life.agent.state.leases[lease].state is LeaseState.READY)
+
+
+async def test_O11_unpaid_lease_starts_no_container_after_a_restart_until_it_is_paid(world: World) -> None:
+    async with running(world):
+        _, lease = await serve(world)
+        await pass_time(world, 30)
+    world.launcher.containers.clear()
+    async with running(world, "second") as life:
+        back = await SimNode.accept(world.net)
+        await pass_time(world, 10)
+        assert life.agent.state.leases[lease].state is LeaseState.UNPAID
+        assert not world.launcher.containers
+        await back.say(voucher(lease, 60 * PRICE))
+        await until(lambda: life.agent.state.leases[lease].state is LeaseState.READY)
+        assert len(world.launcher.containers) == 1
 
 
 async def test_O12_unpaid_lease_outlives_a_cut_line(world: World) -> None:

@@ -10,7 +10,7 @@ import pytest
 from agent_life import DURATION, running, serve, until, with_code
 from worker_world import SimNode, World, call, desired, spec
 
-from millpond.protocol.messages import AttemptEnded, AttemptLost, Ended, EndReason, LeasePhase, Ready
+from millpond.protocol.link import AttemptEnded, AttemptLost, Ended, EndReason, LeasePhase, Ready
 from millpond.storage.journal import JournalFailedError, MemoryJournal
 from millpond_worker.agent import core, seal
 from millpond_worker.agent.background import Background

@@ -203,6 +203,7 @@ def test_ledger_released_slice_is_free_again() -> None:
     ledger.release("a")
     ledger.release("a")
     ledger.reserve("b", slice_of(CPU, 1000, 4096))
+    assert ledger.free("CPU-1").share_per_mille == 0
 
 
 def test_ledger_unknown_device_is_refused() -> None:

@@ -352,3 +352,14 @@ async def test_start_file_input_missing_leaves_nothing(real: Any, tmp_path: Path
             await real.start(dataclasses.replace(spec(), inputs={name: source}))
     assert await real.list_owned() == []
     assert left_under(tmp_path, "rooms/*") == []
+
+
+async def test_measure_running_container_says_memory_and_cpu(launcher: Any) -> None:
+    container = await launcher.start(spec())
+    (owned,) = [one for one in await launcher.list_owned() if one.id == container.id]
+    measured = await launcher.measure(owned)
+    assert measured.memory_bytes > 0
+    assert measured.cpu_ms > 0
+    await launcher.stop(container)
+    with pytest.raises(ContainerGoneError):
+        await launcher.measure(owned)

@@ -17,7 +17,7 @@ from millpond_worker.launch.session import Listener, Session, check_result, gree
 from millpond_worker.launch.spool import InputPathError, Owner
 from millpond_worker.runner.guest.frames import PREFIX, FrameError, pack
 
-HELLO = {"kind": "hello", "protocol": 1, "python": [3, 11, 2], "numpy": True, "pid": 1}
+HELLO = {"kind": "hello", "protocol": 2, "python": [3, 11, 2], "numpy": True, "pid": 1}
 RESULT = {
     "kind": "result",
     "task": "t",
@@ -30,6 +30,7 @@ RESULT = {
     "cpu_s": 0.1,
     "rss": 1,
     "log_bytes": 0,
+    "left": "",
 }
 FRAME = TaskFrame("t", 1, CodeBundle({"m.py": b""}), "m:f", b"", max_result_bytes=100, max_log_bytes=50)
 
@@ -69,7 +70,7 @@ async def renter(tmp_path: Path) -> AsyncIterator[Renter]:
 
 @pytest.mark.parametrize(
     "change",
-    [{"protocol": 2}, {"kind": "result"}, {"python": [3, 11]}, {"python": "x"}, {"pid": "x"}, {"python": None}],
+    [{"protocol": 1}, {"kind": "result"}, {"python": [3, 11]}, {"python": "x"}, {"pid": "x"}, {"python": None}],
 )
 async def test_greet_malformed_hello_gives_no_session(renter: Renter, change: dict[str, Any]) -> None:
     assert await renter.meet(HELLO | change) is None
@@ -104,6 +105,7 @@ async def test_result_arrives_with_its_body(renter: Renter) -> None:
         {"rss": "x"},
         {"exit_code": "0"},
         {"log_bytes": True},
+        {"left": None},
     ],
 )
 async def test_malformed_result_loses_the_runner_not_the_worker(renter: Renter, change: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from machine_harness import DURATION, Harness
 from worker_world import PRICE, desired, spec
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptLost, LeasePhase
+from millpond.protocol.link import AttemptLost, LeasePhase
 from millpond_worker.machine.events import Tick
 from millpond_worker.machine.model import AttemptKey, LeaseState
 

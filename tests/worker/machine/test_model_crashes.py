@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -11,9 +12,11 @@ from machine_harness import DURATION, Harness
 from worker_world import PRICE, desired, spec
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptStatus, Cancel, LeasePhase
-from millpond_worker.machine.events import Disconnected, Tick
-from millpond_worker.machine.model import LIVE, AttemptKey, LeaseState
+from millpond.protocol.link import AttemptLost, Cancel, LeasePhase, LossCause
+from millpond.protocol.messages import AttemptStatus
+from millpond_worker.machine.commands import Clear
+from millpond_worker.machine.events import Disconnected, Launched, Tick
+from millpond_worker.machine.model import LIVE, AttemptKey, LeaseRow, LeaseState
 
 LEASES = st.sampled_from([1, 1, 1, 2])
 TASKS = st.sampled_from([0, 0, 1])
@@ -25,6 +28,7 @@ class WorkerLife(RuleBasedStateMachine):
         super().__init__()
         self.it = Harness()
         self.kept: dict[Bytes32, int] = {}
+        self.served: dict[Bytes32, int] = {}
 
     def lease(self, nonce: int) -> Bytes32:
         return desired(nonce).lease
@@ -54,6 +58,38 @@ class WorkerLife(RuleBasedStateMachine):
         ]
         for step in way[:steps]:
             step()
+
+    @rule(nonce=LEASES, seconds=st.integers(1, 60))
+    def pay_and_crash(self, nonce: int, seconds: int) -> None:
+        self.serve(nonce)
+        self.pay(nonce, seconds)
+        self.it.send()
+        self.it.commit()
+        self.it.send()
+        self.crash()
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def seal_and_send_at_once(self, nonce: int, task: int, attempt: int) -> None:
+        """Up to the receipt, whose commit is still under way when everything that may leave does."""
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 4)
+        while self.it.todo:
+            self.it.step()
+        self.it.send()
+
+    @rule(nonce=LEASES, task=TASKS, attempt=ATTEMPTS)
+    def run_again_after_a_crash(self, nonce: int, task: int, attempt: int) -> None:
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 3)
+        self.crash()
+        self.serve(nonce)
+        self.work(nonce, task, attempt, 3)
+
+    @rule(nonce=LEASES)
+    def say_twice_that_it_is_launched(self, nonce: int) -> None:
+        self.serve(nonce)
+        self.time_passes(1)
+        self.launched_again(nonce)
 
     @rule(nonce=LEASES)
     def hint(self, nonce: int) -> None:
@@ -121,6 +157,8 @@ class WorkerLife(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 15, 200]))
     def time_passes(self, seconds: int) -> None:
+        for lease, row in self.it.state.leases.items():
+            self.served[lease] = self.served.get(lease, 0) + seconds * (row.state is LeaseState.READY)
         self.it.now += seconds
         self.it.post(Tick())
 
@@ -135,11 +173,41 @@ class WorkerLife(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.kept = {}
+        before = dict(self.served)
         self.it.crash()
+        for lease, row in self.it.state.leases.items():
+            self.served[lease] = self.metered(row)
+            assert self.served[lease] <= before.get(lease, 0), "the meter counts what was not served"
 
     @invariant()
     def no_attempt_is_signed_twice(self) -> None:
         assert all(len(found) == 1 for found in self.it.signed.values())
+
+    def metered(self, row: LeaseRow) -> int:
+        return (row.stopped_at or self.it.now) - row.ready_at if row.ready_at else 0
+
+    @rule(nonce=LEASES)
+    def launched_again(self, nonce: int) -> None:
+        """The launcher says twice that a container is up."""
+        row = self.it.state.leases.get(self.lease(nonce))
+        if row is not None and row.state is LeaseState.READY:
+            self.it.post(Launched(row.lease))
+
+    @invariant()
+    def meter_counts_the_seconds_served(self) -> None:
+        for lease, row in self.it.state.leases.items():
+            assert self.metered(row) == self.served.get(lease, 0)
+
+    @invariant()
+    def voucher_said_to_be_kept_is_kept(self) -> None:
+        for lease, row in self.it.state.leases.items():
+            assert row.cumulative >= self.it.promised.get(lease, 0)
+
+    @invariant()
+    def lease_that_ended_is_cleared_once_all_is_performed(self) -> None:
+        for lease, row in self.it.state.leases.items():
+            if row.state is LeaseState.CLOSING:
+                assert Clear(lease) in self.it.todo
 
     @invariant()
     def vouchers_only_grow(self) -> None:
@@ -163,7 +231,7 @@ class WorkerLife(RuleBasedStateMachine):
 
     @invariant()
     def sequence_has_no_gap(self) -> None:
-        waiting = [seq for seq, _ in self.it.unsent]
+        waiting = self.it.unsent
         assert waiting == list(range(self.it.disk.next_seq, self.it.disk.next_seq + len(waiting)))
 
     def teardown(self) -> None:
@@ -198,18 +266,57 @@ TestD14WorkerLife = WorkerLife.TestCase
 
 
 def test_D14_model_catches_a_worker_that_forgets_its_fences() -> None:
-    """The model itself must be able to fail: without the fences a crash makes two receipts for one attempt."""
+    """The model itself must be able to fail: without the fences an attempt runs, and would be signed, a second time."""
     it = Harness()
     lease = it.serve()
-    signed: list[int] = []
-    for _ in range(2):
-        key = it.run(lease)
+    key = it.run(lease)
+    it.settle()
+    it.finish(key)
+    it.settle()
+    it.send()
+    it.ack()
+    it.commit()
+    it.state.fences.clear()
+    it.run(lease)
+    with pytest.raises(AssertionError, match="runs twice"):
         it.settle()
-        it.finish(AttemptKey(key.lease, key.task, key.attempt))
-        it.settle()
-        it.send()
-        it.ack()
-        it.commit()
-        it.state.fences.clear()
-        signed.append(len(it.signed[key]))
-    assert signed == [1, 2]
+
+
+def test_D14_run_of_an_attempt_of_which_nothing_is_held_is_answered_and_never_signed_again() -> None:
+    """A node set back to an older journal sends what was finished, acknowledged and purged long ago."""
+    it = Harness()
+    lease = it.serve()
+    key = it.run(lease)
+    it.settle()
+    it.finish(key)
+    it.settle()
+    it.send()
+    it.ack()
+    it.commit()
+    it.crash()
+    it.settle()
+    it.run(lease)
+    it.settle()
+    it.send()
+    lost = [body for body in it.reported(AttemptLost) if (body.task, body.attempt) == (key.task, 1)]
+    assert [body.cause for body in lost] == [LossCause.WORKER]
+    assert len(it.signed[key]) == 1
+    second = it.run(lease, 0, 2)
+    it.settle()
+    it.finish(second)
+    it.settle()
+    it.send()
+    assert len(it.signed[second]) == 1
+
+
+def test_run_that_still_goes_on_or_waits_for_its_acknowledgement_is_not_answered() -> None:
+    it = Harness()
+    lease = it.serve()
+    key = it.run(lease)
+    it.settle()
+    it.run(lease)
+    it.finish(key)
+    it.settle()
+    it.run(lease)
+    it.settle()
+    assert it.reported(AttemptLost) == []

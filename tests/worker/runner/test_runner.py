@@ -51,9 +51,11 @@ class Worker:
     def code(self, digest: str = "d", source: bytes = SOURCE) -> None:
         self.send({"kind": "code", "digest": digest, "main": "", "files": [["job.py", len(source)]]}, source)
 
-    def task(self, entry: str, *args: Any, name: str = "t", limit_s: float = 20.0) -> None:
-        places = {"input": "/tmp", "output": "/tmp", "max_result": 1 << 20, "max_log": 1 << 30}
-        header = {"kind": "task", "task": name, "attempt": 1, "digest": "d", "entry": entry, "limit_s": limit_s}
+    def task(
+        self, entry: str, *args: Any, name: str = "t", limit_s: float = 20.0, output: str = "/tmp", digest: str = "d"
+    ) -> None:
+        places = {"input": "/tmp", "output": output, "max_result": 1 << 20, "max_log": 1 << 30}
+        header = {"kind": "task", "task": name, "attempt": 1, "digest": digest, "entry": entry, "limit_s": limit_s}
         self.send(header | places, encode_bytes((args, {})))
 
     def result(self) -> tuple[dict[str, Any], Any]:
@@ -86,6 +88,26 @@ def test_worker_gone_runner_and_executor_end(worker: Worker) -> None:
     worker.task("job:nap")
     worker.socket.close()
     assert worker.process.wait(10) == 0
+
+
+def test_folder_in_which_nothing_was_left_serves_the_next_task(worker: Worker, tmp_path: Path) -> None:
+    source = b"import os\ndef write(name):\n    folder = os.environ['MILLPOND_OUT']\n    open(folder + '/' + name, 'w').close() if name else None\n    return folder\n"
+    worker.code(source=source, digest="e")
+    found = []
+    for number, name in enumerate(("", "file", "")):
+        worker.task("job:write", name, digest="e", output=str(tmp_path / f"out-{number}"))
+        header, folder = worker.result()
+        found.append((header["left"], Path(folder).name))
+
+    assert found == [("", "out-0"), ("out-0", "out-0"), ("", "out-2")]
+
+
+def test_task_that_removes_its_folder_gives_the_next_a_new_one(worker: Worker, tmp_path: Path) -> None:
+    source = b"import os\ndef remove():\n    os.rmdir(os.environ['MILLPOND_OUT'])\n"
+    worker.code(source=source, digest="e")
+    for number in range(2):
+        worker.task("job:remove", digest="e", output=str(tmp_path / f"out-{number}"))
+        assert worker.result()[0]["status"] == "ok"
 
 
 def test_task_closing_its_streams_still_answers(worker: Worker) -> None:
@@ -180,7 +202,7 @@ def test_check_sizes_absurd_length_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(bundle.bundle_files()))
 def test_bundle_file_parses_as_python_3_9(name: str) -> None:
-    ast.parse(bundle.bundle_files()[name], feature_version=(3, 9))
+    assert isinstance(ast.parse(bundle.bundle_files()[name], feature_version=(3, 9)), ast.Module)
 
 
 def test_bundle_imports_the_standard_library_only() -> None:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 
-from millpond.protocol.messages import AttemptLost
+from millpond.protocol.link import AttemptLost
 from millpond.protocol.signing import Domain
 from millpond.storage.journal import Batch
 from millpond_worker.agent.background import Background

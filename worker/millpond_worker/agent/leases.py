@@ -17,7 +17,7 @@ from millpond_worker.agent.parts import Parts
 from millpond_worker.launch.port import OwnedContainer
 from millpond_worker.machine.commands import CheckChain, Clear, Launch, Pause, Pull, Resume, SendTx
 from millpond_worker.machine.events import ChainSaid, Event, HostClean, Launched, LaunchFailed, TxDone
-from millpond_worker.machine.model import LeaseRow, WorkerState
+from millpond_worker.machine.model import LeaseRow, LeaseState, WorkerState
 
 LeaseCommand = Pull | CheckChain | Launch | Pause | Resume | Clear | SendTx
 log = logging.getLogger("millpond_worker")
@@ -31,6 +31,8 @@ class LeaseDesk:
         self.hosts: dict[Bytes32, LeaseHost] = {}
         self._locks: dict[Bytes32, asyncio.Lock] = {}
         self._chain_trouble = ""
+        self._stuck: dict[str, OwnedContainer] = {}
+        self._is_swept, self._sweeping = False, asyncio.Lock()
 
     def perform(self, command: LeaseCommand) -> None:
         match command:
@@ -74,20 +76,71 @@ class LeaseDesk:
             log.info("the chain answers again")
         self._chain_trouble = trouble
 
+    async def sweep(self) -> list[OwnedContainer]:
+        """Once in a life, before anything is launched: removes the warm containers that the last life left. Returns all it found.
+
+        Raises `LaunchError` kinds when the engine does not answer. What cannot be removed keeps its slice, and is tried again.
+        """
+        async with self._sweeping:
+            if self._is_swept:
+                return []
+            owned = await self._parts.launcher.list_owned()
+            for found in owned:
+                if found.kind != "cold":
+                    await self._remove(found)
+            self._is_swept = True
+            return owned
+
     async def kill_orphans(self) -> int:
         """Removes containers that belong to no lease which may have one; returns how many."""
+        await self.sweep()
         owned = await self._parts.launcher.list_owned()
-        orphans = [found for found in owned if found.lease not in self.hosts and not self._is_adopted(found)]
-        return sum([await self._remove(found) for found in orphans])
+        for gone in set(self._stuck) - {found.id for found in owned}:
+            self._let_go(gone)
+        return sum([await self._remove(found) for found in owned if self._is_orphan(found)])
+
+    def _is_orphan(self, found: OwnedContainer) -> bool:
+        return found.id in self._stuck or (found.lease not in self.hosts and not self._is_adopted(found))
 
     async def _remove(self, found: OwnedContainer) -> bool:
         log.warning("removing container %s of lease %s, which is not served", found.id, found.lease)
         try:
             await self._parts.launcher.remove(found)
         except Exception:
-            log.exception("container %s is not removed", found.id)
+            log.exception("container %s is not removed; it keeps its slice, and is tried again", found.id)
+            self._stuck[found.id] = found
+            self._hold_slice(Bytes32(found.lease))
             return False
+        self._let_go(found.id)
         return True
+
+    def _hold_slice(self, lease: Bytes32) -> None:
+        row = self._state.leases.get(lease)
+        if row is None or row.offer.offer.device not in self._parts.devices:
+            return
+        try:
+            self._parts.ledger.reserve(lease, self._parts.slice_of(row.offer.offer))
+        except InputError as error:
+            log.warning("the slice of lease %s cannot be kept: %s", lease, error.message)
+
+    def _let_go(self, container: str) -> None:
+        """The container is gone: its slice is free, unless the lease is served again."""
+        found = self._stuck.pop(container, None)
+        if found is not None and found.lease not in self.hosts and not self._has_stuck(found.lease):
+            self._parts.ledger.release(found.lease)
+
+    def _has_stuck(self, lease: str) -> bool:
+        return any(found.lease == lease for found in self._stuck.values())
+
+    async def _until_alone(self, lease: Bytes32) -> bool:
+        """Waits until nothing of the last life is in the lease's slice; whether the lease is still wanted then."""
+        await self.sweep()
+        delay = self._parts.pace.retry_first
+        while self._has_stuck(lease):
+            await self._parts.clock.sleep(delay)
+            delay = min(2 * delay, self._parts.pace.retry_most)
+        row = self._state.leases.get(lease)
+        return row is not None and row.state is LeaseState.STARTING
 
     async def close(self) -> None:
         """Leaves no container behind."""
@@ -124,6 +177,12 @@ class LeaseDesk:
             log.warning("the image %s is not here yet: %s", image, error.message)
 
     async def _launch(self, lease: Bytes32) -> None:
+        try:
+            if not await self._until_alone(lease):
+                return
+        except LaunchError as error:
+            self._post(LaunchFailed(lease, f"{error.message} {error.remedy}".strip()))
+            return
         async with self._lock(lease):
             row = self._state.leases.get(lease)
             if row is None:
@@ -175,6 +234,8 @@ class LeaseDesk:
         await self._parts.launcher.wipe(lease)
         await asyncio.to_thread(shutil.rmtree, inputs_folder(self._parts, lease), True)
         self._parts.store.forget(lease)
+        for found in [found for found in self._stuck.values() if found.lease == lease]:
+            del self._stuck[found.id]
         self.hosts.pop(lease, None)
         self._parts.ledger.release(lease)
         if lease not in self._state.leases:

@@ -8,16 +8,9 @@ import random
 
 from millpond.protocol import wire
 from millpond.protocol.errors import InputError, MillpondError
-from millpond.protocol.messages import (
-    Beat,
-    Hello,
-    NodeMessage,
-    Offers,
-    Refused,
-    Welcome,
-    WorkerMessage,
-)
+from millpond.protocol.link import Beat, Hello, NodeMessage, Offers, Refused, Welcome, WorkerMessage
 from millpond_worker.agent.core import Agent
+from millpond_worker.agent.usage import MEASURE_SECONDS, Gauge
 from millpond_worker.errors import NodeRefusedError, NodeUnreachableError
 from millpond_worker.machine.events import Connected, Disconnected
 from millpond_worker.machine.model import LIVE, AttemptState
@@ -25,6 +18,7 @@ from millpond_worker.ports import Line
 
 log = logging.getLogger("millpond_worker")
 MAX_DRIFT = 0.5
+REPORTS_AT_ONCE = 64
 
 
 class Link:
@@ -34,6 +28,7 @@ class Link:
         self._agent, self._parts = agent, agent.parts
         self._jitter = random.Random()
         self._offers_changed = asyncio.Event()
+        self._gauge = Gauge(agent.parts.launcher)
         self.is_up = False
         self.last_error = ""
 
@@ -78,7 +73,7 @@ class Link:
         await line.send(wire.write(self._hello()))
         try:
             async with asyncio.timeout(self._parts.pace.welcome):
-                first = wire.read_node_message(await line.receive())
+                first, *rest = wire.read_node_messages(await line.receive())
         except TimeoutError:
             raise NodeUnreachableError("the node did not answer the hello in time", url="") from None
         if isinstance(first, Refused):
@@ -87,8 +82,8 @@ class Link:
             raise NodeUnreachableError(f"the node's first word is {first.kind}, not welcome", url="")
         self.is_up, self.last_error = True, ""
         self._agent.post(Connected(first.acked_seq))
-        for desired in first.desired:
-            self._agent.post(desired)
+        for message in [*first.desired, *rest]:
+            self._take(message)
 
     def _hello(self) -> Hello:
         parts = self._parts
@@ -113,6 +108,7 @@ class Link:
             self._send_logs(line),
             self._send_offers(line),
             self._beat(line),
+            self._measure(),
         )
         try:
             async with asyncio.TaskGroup() as group:
@@ -125,11 +121,12 @@ class Link:
         while True:
             frame = await line.receive()
             try:
-                message = wire.read_node_message(frame)
+                messages = wire.read_node_messages(frame)
             except InputError as error:
                 log.warning("the node sent something unreadable: %s", error.message)
                 continue
-            self._take(message)
+            for message in messages:
+                self._take(message)
 
     def _take(self, message: NodeMessage) -> None:
         if isinstance(message, Refused):
@@ -143,10 +140,11 @@ class Link:
         while True:
             reports.news.clear()
             while sent < reports.committed:
-                sent += 1
-                frame = reports.frame(sent)
-                if frame is not None:
+                last = min(reports.committed, sent + REPORTS_AT_ONCE)
+                found = (reports.frame(seq) for seq in range(sent + 1, last + 1))
+                for frame in wire.frames(frame for frame in found if frame is not None):
                     await line.send(frame)
+                sent = last
             await reports.news.wait()
 
     async def _send_logs(self, line: Line) -> None:
@@ -172,7 +170,16 @@ class Link:
         state = self._agent.state
         running = sum(found.state is AttemptState.RUNNING for found in state.attempts.values())
         queued = sum(found.state is AttemptState.QUEUED for found in state.attempts.values())
-        return Beat(running, queued, sum(row.state in LIVE for row in state.leases.values()))
+        live = sum(row.state in LIVE for row in state.leases.values())
+        return Beat(running, queued, live, self._gauge.take())
+
+    async def _measure(self) -> None:
+        """Apart from the beats: an engine that answers slowly must not make the worker look dead."""
+        while True:
+            leases = [name for name, row in self._agent.state.leases.items() if row.state in LIVE]
+            if leases:
+                await self._gauge.measure(leases, self._parts.clock.now())
+            await self._parts.clock.sleep(MEASURE_SECONDS)
 
     async def _send(self, line: Line, message: WorkerMessage) -> None:
         await line.send(wire.write(message))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Log
+from millpond.protocol.link import Log
 from millpond_worker.launch.port import MAX_LOG_BYTES, LogChunk
 
 QUEUE_BYTES = 4 << 20
 PIECE_BYTES = 64 << 10
+JOINED_BYTES = 8 << 10
 
 
 class LogQueue:
@@ -30,7 +32,14 @@ class LogQueue:
                 self.dropped_bytes += len(piece)
                 continue
             self._bytes += len(piece)
-            log = Log(lease, Bytes32(chunk.task), chunk.attempt, chunk.stream, chunk.offset + start, piece)
+            self._append(Log(lease, Bytes32(chunk.task), chunk.attempt, chunk.stream, chunk.offset + start, piece))
+
+    def _append(self, log: Log) -> None:
+        """Small pieces that follow one another travel as one message."""
+        last = self._waiting[-1] if self._waiting else None
+        if last is not None and len(last.data) < JOINED_BYTES and _follows(last, log):
+            self._waiting[-1] = replace(last, data=last.data + log.data)
+        else:
             self._waiting.append(log)
 
     def pop(self) -> Log | None:
@@ -41,20 +50,39 @@ class LogQueue:
         return log
 
 
-class AttemptLog:
-    """All one attempt wrote, both streams as they came, up to the launcher's limit."""
+def _follows(last: Log, log: Log) -> bool:
+    one, other = ((item.lease, item.task, item.attempt, item.stream) for item in (last, log))
+    return one == other and last.offset + len(last.data) == log.offset
 
-    __slots__ = ("_parts", "_size")
+
+class AttemptLog:
+    """All one attempt wrote, both streams as they came, up to the launcher's limit. What is missing leaves a mark in its place."""
+
+    __slots__ = ("_came", "_next", "_parts", "_size")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._size = 0
+        self._size = self._came = 0
+        self._next: dict[str, int] = {}
 
-    def add(self, data: bytes) -> None:
+    def add(self, chunk: LogChunk) -> None:
+        missing = chunk.offset - self._next.get(chunk.stream, 0)
+        self._next[chunk.stream] = chunk.offset + len(chunk.data)
+        self._came += len(chunk.data)
         room = MAX_LOG_BYTES - self._size
-        if room > 0:
-            self._parts.append(data[:room])
-            self._size += min(len(data), room)
+        if room <= 0:
+            return
+        if missing > 0:
+            self._parts.append(gap(missing))
+        self._parts.append(chunk.data[:room])
+        self._size += min(len(chunk.data), room)
 
-    def bytes(self) -> bytes:
-        return b"".join(self._parts)
+    def bytes(self, written: int = 0) -> bytes:
+        """`written`: bytes the attempt wrote in all, where the launcher counted them."""
+        cut = max(0, written - sum(self._next.values())) + self._came - self._size
+        return b"".join(self._parts) + (gap(cut) if cut else b"")
+
+
+def gap(missing: int) -> bytes:
+    """What stands in a log where bytes of it are missing."""
+    return f"\n[millpond: {missing} bytes of output are missing here]\n".encode()

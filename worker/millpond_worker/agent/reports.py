@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import OrderedDict
-from dataclasses import replace
 
 from millpond.protocol import wire
-from millpond.protocol.messages import AttemptEnded, Report, ReportBody
+from millpond.protocol.link import AttemptEnded, Report, ReportBody
 from millpond.protocol.signing import Domain, sign
 from millpond.storage.journal import Batch, Journal
 
 LANE = "node"
+UNSIGNED = b'"signature":""'
 
 
 class Reports:
@@ -19,14 +20,14 @@ class Reports:
 
     def __init__(self, journal: Journal, domain: Domain, key: bytes) -> None:
         self._domain, self._key = domain, key
-        self._rows: OrderedDict[int, ReportBody] = OrderedDict()
-        self._unwritten: list[tuple[int, bytes]] = []
+        self._rows: OrderedDict[int, tuple[ReportBody, bytes]] = OrderedDict()
+        self._unwritten: list[bytes] = []
         self._dropped = 0
         self.added = journal.outbox_next(LANE) - 1
         self.acked = self.added
         for row in journal.outbox(LANE):
             self.acked = min(self.acked, row.position - 1)
-            self._rows[row.position] = wire.read(Report, row.body).body
+            self._rows[row.position] = wire.read(Report, row.body).body, row.body
         self.committed = self.added
         self.news = asyncio.Event()
 
@@ -36,8 +37,9 @@ class Reports:
     def add(self, seq: int, body: ReportBody) -> None:
         """Takes the next report; it may leave only after `commit`."""
         self.added = seq
-        self._rows[seq] = body
-        self._unwritten.append((seq, wire.write(Report(seq, body))))
+        frame = wire.write(Report(seq, body))
+        self._rows[seq] = body, frame
+        self._unwritten.append(frame)
 
     def drop(self, seq: int) -> None:
         """The node has everything up to `seq`."""
@@ -47,7 +49,7 @@ class Reports:
 
     def write(self, batch: Batch) -> int:
         """Adds what is new to a batch; returns the last number that is durable once the batch is."""
-        for _, body in self._unwritten:
+        for body in self._unwritten:
             batch.outbox_push(LANE, body)
         self._unwritten.clear()
         if self._dropped:
@@ -62,13 +64,13 @@ class Reports:
 
     def frame(self, seq: int) -> bytes | None:
         """A durable report as it travels, its receipt signed; None when there is none any more."""
-        body = self._rows.get(seq)
-        if body is None or seq > self.committed:
+        found = self._rows.get(seq)
+        if found is None or seq > self.committed:
             return None
-        return wire.write(Report(seq, self._signed(body)))
+        body, frame = found
+        return self._signed(body, frame) if isinstance(body, AttemptEnded) else frame
 
-    def _signed(self, body: ReportBody) -> ReportBody:
-        if not isinstance(body, AttemptEnded):
-            return body
-        signature = sign(body.signed.receipt, self._domain, self._key)
-        return replace(body, signed=replace(body.signed, signature=signature))
+    def _signed(self, body: AttemptEnded, frame: bytes) -> bytes:
+        """The frame with the signature in its place, as writing the signed report would give it. Inside a string quotes are escaped."""
+        signature = base64.urlsafe_b64encode(sign(body.signed.receipt, self._domain, self._key))
+        return frame.replace(UNSIGNED, b'"signature":"%b"' % signature, 1)

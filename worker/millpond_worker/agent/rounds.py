@@ -12,6 +12,8 @@ from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link
 from millpond_worker.machine.events import Tick
 from millpond_worker.machine.model import LIVE, LeaseRow, LeaseState, TxKind
+from millpond_worker.offers import exposure_of
+from millpond_worker.stake import STAKE_REMEDY, Stake
 
 log = logging.getLogger("millpond_worker")
 IDLE_ROUNDS = 20
@@ -23,6 +25,7 @@ class Rounds:
         self._agent, self._parts, self._link = agent, agent.parts, link
         self._count = 0
         self._troubles: dict[Bytes32, str] = {}
+        self.stake: Stake | None = None
 
     async def tick_forever(self) -> None:
         while True:
@@ -58,8 +61,20 @@ class Rounds:
 
     async def renew(self) -> None:
         """Signs offers anew where they are due, or the chain's epoch moved."""
+        await self._read_stake()
         if self._parts.offers.renew(await self._epochs(), self._parts.clock.now()):
             self._link.announce_offers()
+
+    async def _read_stake(self) -> None:
+        """How much of the stake is left for new leases; tells when it gets too little for what is offered."""
+        parts = self._parts
+        try:
+            left = await parts.chain.unreserved(parts.identity.provider)
+        except ChainError:
+            return  # the epochs' reading tells of it
+        old, self.stake = self.stake, Stake(left, exposure_of(parts.offers.templates, parts.pool.exposure_ppm))
+        if not self.stake.is_enough and (old is None or old.is_enough):
+            log.warning("the stake that is left is too little for the dearest lease offered: %s", STAKE_REMEDY)
 
     async def _epochs(self) -> Mapping[Bytes32, int]:
         devices = self._parts.offers.devices

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32, bytes32
-from millpond.protocol.messages import INLINE_BYTES, AttemptEnded, AttemptStatus, Failure, SignedReceipt
+from millpond.protocol.link import AttemptEnded
+from millpond.protocol.messages import INLINE_BYTES, AttemptStatus, Failure, SignedReceipt
 from millpond.protocol.signed import Receipt
 from millpond.storage.cid import Cid, cid_of, cid_to_bytes
 from millpond_worker.agent.inputs import input_cid

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from millpond.protocol.errors import LaunchError, StorageError
+from millpond.protocol.link import LossCause
 from millpond.protocol.messages import AttemptStatus, Failure
 from millpond_worker.agent import seal
 from millpond_worker.agent.background import Background, logged, told
@@ -18,7 +19,12 @@ from millpond_worker.agent.leases import LeaseDesk
 from millpond_worker.agent.logs import AttemptLog, LogQueue
 from millpond_worker.agent.parts import Parts
 from millpond_worker.agent.python_match import python_problem
-from millpond_worker.launch.errors import CommandStartError, ImageMissingError, RenterNotAllowedError
+from millpond_worker.launch.errors import (
+    CommandStartError,
+    EngineUnavailableError,
+    ImageMissingError,
+    RenterNotAllowedError,
+)
 from millpond_worker.launch.port import Container, LogChunk, OnLog, TaskFrame
 from millpond_worker.machine.commands import Adopt, Execute, Fetch, Seal, Stop
 from millpond_worker.machine.events import Event, Exited, InputsFailed, InputsReady, Outcome, Stored, StoreFailed
@@ -95,7 +101,8 @@ class TaskDesk:
         except StorageError as error:
             self._post(InputsFailed(key, error.message))
         except OSError as error:
-            self._post(InputsFailed(key, f"inputs cannot be kept here: {error.strerror}"))
+            await self._hold_back()
+            self._post(InputsFailed(key, f"inputs cannot be kept here: {error.strerror}", LossCause.WORKER))
         else:
             self._post(InputsReady(key))
 
@@ -118,6 +125,9 @@ class TaskDesk:
                 outcome = await self._run(attempt, inputs, host)
         except (CommandStartError, ImageMissingError, RenterNotAllowedError) as error:
             outcome = Outcome(AttemptStatus.FAILED, Failure(error.code, error.message))
+        except EngineUnavailableError as error:
+            await self._hold_back()
+            outcome = _lost(error.message, LossCause.WORKER)
         except LaunchError as error:
             outcome = _lost(error.message)
         except asyncio.CancelledError:
@@ -128,6 +138,10 @@ class TaskDesk:
                 self._background.start(self.inputs.drop(key), "drop inputs", logged)
         self._post(Exited(key, outcome, started, self._parts.clock.now()))
 
+    async def _hold_back(self) -> None:
+        """This machine cannot run anything just now: what it gives back at once would come back at once."""
+        await self._parts.clock.sleep(self._parts.pace.retry_most)
+
     async def _run(self, attempt: Attempt, inputs: Inputs, host: LeaseHost) -> Outcome:
         spec, key, image = attempt.spec, attempt.key, attempt.spec.image or host.spec.image
         kept = AttemptLog()
@@ -136,7 +150,7 @@ class TaskDesk:
             digest = await self._parts.launcher.pull(image)
             cold = host.cold_spec(key.task, key.attempt, image, spec.env, inputs.files)
             done = await host.run_cold(cold, spec.command, spec.time_limit_s, on_log)
-            return seal.outcome_of(done, kept.bytes(), digest)
+            return seal.outcome_of(done, kept.bytes(done.log_bytes), digest)
         problem = python_problem(spec.python, host.container)
         if problem:
             return Outcome(AttemptStatus.FAILED, Failure("PythonMismatchError", problem))
@@ -146,7 +160,7 @@ class TaskDesk:
             container, done = await host.execute(frame, image, spec.env, on_log)
         finally:
             self._warm.discard(key)
-        return seal.outcome_of(done, kept.bytes(), _digest(container))
+        return seal.outcome_of(done, kept.bytes(done.log_bytes), _digest(container))
 
     async def _adopt(self, attempt: Attempt) -> None:
         key, spec = attempt.key, attempt.spec
@@ -161,14 +175,14 @@ class TaskDesk:
             )
             left = max(1.0, spec.time_limit_s - (self._parts.clock.now() - attempt.started_at))
             done = await self._parts.launcher.adopt(owned, left, self._listen(key, kept))
-            outcome = seal.outcome_of(done, kept.bytes(), await self._parts.launcher.image_digest(image))
+            outcome = seal.outcome_of(done, kept.bytes(done.log_bytes), await self._parts.launcher.image_digest(image))
         except (LaunchError, StopIteration, KeyError) as error:
             outcome = _lost(f"the container that outlived the worker cannot be adopted: {error}")
         self._post(Exited(key, outcome, attempt.started_at, self._parts.clock.now()))
 
     def _listen(self, key: AttemptKey, kept: AttemptLog) -> OnLog:
         def on_log(chunk: LogChunk) -> None:
-            kept.add(chunk.data)
+            kept.add(chunk)
             self.logs.add(key.lease, chunk)
             self.has_logs.set()
 
@@ -229,8 +243,8 @@ class TaskDesk:
             self.late.add(attempt.key.lease, seal.left_of(command.outcome).late_log)
 
 
-def _lost(message: str) -> Outcome:
-    return Outcome(None, Failure("TaskLostError", message))
+def _lost(message: str, cause: LossCause = LossCause.TASK) -> Outcome:
+    return Outcome(None, Failure("TaskLostError", message), cause=cause)
 
 
 def _digest(container: Container | None) -> str:

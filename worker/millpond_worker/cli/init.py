@@ -110,8 +110,9 @@ async def _prepare(
     from millpond.protocol.ids import address
     from millpond.protocol.units import format_amount, parse_amount
     from millpond_worker.assemble import chosen_devices, device_ids, open_gpu
-    from millpond_worker.init import Plan, prepare
+    from millpond_worker.init import prepare
     from millpond_worker.keys import open_key
+    from millpond_worker.plan import Plan
     from millpond_worker.standing import open_contracts, stake_for
 
     found = await open_contracts(transactor.eth, config.controller)

@@ -79,7 +79,10 @@ def withdraw_command(folder: str | None, as_json: bool) -> None:
     if as_json:
         show_json(sent)
     else:
-        click.echo(f"paid {sent['amount']} base units to {sent['payout']} in {sent['tx']} ({sent['gas_used']} gas)")
+        from millpond.protocol.units import format_amount
+
+        amount = format_amount(int(sent["amount"]), sent["decimals"], sent["decimals"])
+        click.echo(f"paid {amount} {sent['symbol']} to {sent['payout']} in {sent['tx']} ({sent['gas_used']} gas)")
 
 
 async def _withdraw(home: Home) -> dict[str, Any]:

@@ -16,10 +16,14 @@ ASK_S = 15.0
 POLL_S = 0.5
 
 
-@click.command("status", help="What the running worker does: leases, tasks, offers, connection.")
+OVER = ("clean",)
+
+
+@click.command("status", help="What the running worker does: leases, tasks, offers, stake, connection.")
 @home_option
 @json_option
-def status_command(folder: str | None, as_json: bool) -> None:
+@click.option("--all", "is_all", is_flag=True, help="Ended leases too; --json always has them.")
+def status_command(folder: str | None, as_json: bool, is_all: bool) -> None:
     home = home_of(folder)
     status = running_status(home)
     if as_json:
@@ -35,22 +39,55 @@ def status_command(folder: str | None, as_json: bool) -> None:
         click.echo(f"warning: {status['warning']}")
     for device in status["devices"]:
         click.echo(f"device {device['name']}, free {device['free_share']} per mille, {device['free_memory_mib']} MiB")
+    _show_stake(status)
     tasks = ", ".join(f"{count} {name}" for name, count in status["tasks"].items() if count) or "none"
     click.echo(f"tasks: {tasks}; offers: {len(status['offers'])}; reports waiting: {status['reports_waiting']}")
-    rows = [
-        (
-            item["lease"],
-            item["state"],
-            item["share"],
-            item["memory_mib"],
-            item["voucher"],
-            item["unpaid_seconds"],
-            item["renter"],
+    _show_leases(status, is_all=is_all)
+
+
+def _show_stake(status: dict[str, Any]) -> None:
+    from millpond_worker.stake import STAKE_REMEDY
+
+    stake = status["stake"]
+    if stake is None:
+        return
+    left, dearest = int(stake["left"]), int(stake["dearest_lease"])
+    click.echo(
+        f"stake left for new leases: {_amount(status, left)}; the dearest lease takes {_amount(status, dearest)}"
+    )
+    if left < dearest:
+        click.echo(f"warning: too little stake is left: {STAKE_REMEDY}")
+
+
+def _show_leases(status: dict[str, Any], *, is_all: bool) -> None:
+    shown = [item for item in status["leases"] if is_all or item["state"] not in OVER]
+    if shown:
+        columns = ("lease", "state", "share", "MiB", "voucher", "unpaid s", "renter")
+        table(columns, [_lease_row(status, item) for item in shown])
+    hidden = len(status["leases"]) - len(shown)
+    if hidden:
+        click.echo(
+            f"{hidden} ended {'lease' if hidden == 1 else 'leases'}: --all shows {'it' if hidden == 1 else 'them'}"
         )
-        for item in status["leases"]
-    ]
-    if rows:
-        table(("lease", "state", "share", "MiB", "voucher", "unpaid s", "renter"), rows)
+
+
+def _lease_row(status: dict[str, Any], item: dict[str, Any]) -> tuple[Any, ...]:
+    voucher = _amount(status, int(item["voucher"]))
+    return (
+        item["lease"],
+        item["state"],
+        item["share"],
+        item["memory_mib"],
+        voucher,
+        item["unpaid_seconds"],
+        item["renter"],
+    )
+
+
+def _amount(status: dict[str, Any], value: int) -> str:
+    from millpond.protocol.units import format_amount
+
+    return f"{format_amount(value, status['token']['decimals'])} {status['token']['symbol']}"
 
 
 @click.command("drain", help="Take no new leases; the worker ends when the last one has.")

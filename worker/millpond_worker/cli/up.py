@@ -9,6 +9,7 @@ import click
 
 from millpond_worker.cli.shared import home_of, home_option, json_option
 from millpond_worker.home import Home, HomeLock
+from millpond_worker.loop import loop_factory
 
 
 @click.command("up", help="Run the worker until it is stopped (SIGTERM) or has drained.")
@@ -22,8 +23,8 @@ def up_command(folder: str | None, as_json: bool, verbose: bool) -> None:
     )
     for noisy in ("httpx", "httpcore", "websockets", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.INFO if verbose else logging.WARNING)
-    with HomeLock(home):
-        asyncio.run(_run(home, as_json=as_json))
+    with HomeLock(home), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_run(home, as_json=as_json))
 
 
 async def _run(home: Home, *, as_json: bool) -> None:

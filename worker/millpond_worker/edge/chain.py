@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from millpond.chain.bindings import Controller, Devices, Escrow
+from millpond.chain.agreement import agreed_call, agreed_header
+from millpond.chain.bindings import Controller, Devices, Escrow, MockToken, Staking
 from millpond.chain.calls import Call, Contract
 from millpond.chain.errors import RpcResponseError, TransactionTimeoutError
-from millpond.chain.eth import Eth
+from millpond.chain.eth import Eth, Header
 from millpond.chain.keys import Wallet
 from millpond.chain.outbox import SqliteOutbox
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor, TransactorConfig
-from millpond.protocol.errors import ChainError
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import Address, Bytes32, bytes32
 from millpond_worker.errors import NodeUnknownError
@@ -38,19 +38,23 @@ class Withdrawn:
     amount: int
     tx_hash: Bytes32
     gas_used: int
+    symbol: str
+    decimals: int
 
     def as_dict(self) -> dict[str, object]:
         return {
             "token": self.token,
             "payout": self.payout,
             "amount": str(self.amount),
+            "symbol": self.symbol,
+            "decimals": self.decimals,
             "tx": self.tx_hash,
             "gas_used": self.gas_used,
         }
 
 
 class EvmChain:
-    """`Chain` over one RPC URL. `node_url` given: the node is not looked up, only its key."""
+    """`Chain` over one RPC URL, or several with commas. `node_url` given: the node is not looked up, only its key."""
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class EvmChain:
                 claim_window=params.claimWindow,
                 dispute_window=params.disputeWindow,
                 max_duration=params.maxDuration,
+                exposure_ppm=params.exposurePpm,
             )
         return self._pool
 
@@ -121,12 +126,14 @@ class EvmChain:
     async def facts(self, leases: Sequence[Bytes32]) -> list[LeaseFact]:
         if not leases:
             return []
-        head, pool = await self.head(), await self.pool()
+        pool = await self.pool()
+        header = await agreed_header(self.eth)
+        head = Head(header.number, header.timestamp)
         escrow = Escrow(self.eth, pool.escrow)
-        found = await self._read_many(self.controller, "leaseOf", [(lease,) for lease in leases], head.number)
+        found = await self._read_many(self.controller, "leaseOf", [(lease,) for lease in leases], header)
         known = [lease for lease, item in zip(leases, found, strict=True) if item["status"]]
         accounts = await self._read_many(
-            escrow, "leaseAccount", [(self.controller.address, lease) for lease in known], head.number
+            escrow, "leaseAccount", [(self.controller.address, lease) for lease in known], header
         )
         by_lease = dict(zip(known, accounts, strict=True))
         return [_fact(lease, item, by_lease.get(lease), head) for lease, item in zip(leases, found, strict=True)]
@@ -135,16 +142,26 @@ class EvmChain:
         pool = await self.pool()
         return (await Devices(self.eth, pool.devices).standing_of(device)).offerEpoch
 
+    async def unreserved(self, provider: Address) -> int:
+        staking = Staking(self.eth, await self.controller.staking())
+        return await staking.unreserved(self.controller.address, provider)
+
     async def send(self, command: SendTx) -> None:
         await self.start()
         key = f"{command.kind.value}:{command.lease}:{command.number}"
-        handle = await self._transactor.enqueue(key, self._call(command))
+        handle = await self._transactor.enqueue(key, self._call(command, (await self.pool()).escrow))
         while True:
             try:
                 await handle.mined(WAIT_S)
                 return
             except TransactionTimeoutError:
                 continue  # kept and sent again by the transactor, whatever holds it up
+
+    async def _urgent_from(self, command: SendTx) -> int:
+        """From half of its claim window on, collecting may cost more gas: after the window nothing is paid. 0: never."""
+        if command.kind is not TxKind.COLLECT_FINAL:
+            return 0
+        return (await self.head()).time + (await self.pool()).claim_window // 2
 
     async def withdraw(self, provider: Address) -> Withdrawn:
         """Pays what Escrow owes the provider's payout address to it, in a transaction of the operator's.
@@ -161,16 +178,20 @@ class EvmChain:
             f"withdraw:{payout}:{head.number}", escrow.withdraw_owed(pool.token, payout)
         )
         receipt = await handle.mined()
-        return Withdrawn(pool.token, payout, amount, receipt.tx_hash, receipt.gas_used)
+        token = MockToken(self.eth, pool.token)
+        symbol, decimals = await asyncio.gather(token.symbol(), token.decimals())
+        return Withdrawn(pool.token, payout, amount, receipt.tx_hash, receipt.gas_used, symbol, decimals)
 
     async def close(self) -> None:
         await self._transactor.stop()
         self._outbox.close()
         await self.eth.rpc.close()
 
-    def _call(self, command: SendTx) -> Call:
-        lease = command.lease
+    def _call(self, command: SendTx, escrow: Address) -> Call:
+        lease, signed = command.lease, (command.cumulative, command.signature)
         match command.kind:
+            case TxKind.COLLECT:
+                return Escrow(self.eth, escrow).collect(self.controller.address, lease, *signed)
             case TxKind.NOTICE:
                 return self.controller.give_notice(lease)
             case TxKind.DEMAND:
@@ -180,25 +201,22 @@ class EvmChain:
             case TxKind.CLOSE_UNPAID:
                 return self.controller.close_unpaid(lease)
             case TxKind.COLLECT_FINAL:
-                return self.controller.collect_final(lease, command.cumulative, command.signature)
+                return self.controller.collect_final(lease, *signed)
             case TxKind.RELEASE:
                 return self.controller.release_exposure(lease)
 
-    async def _read_many(self, contract: Contract, name: str, args: Sequence[Sequence[Any]], block: int) -> list[Any]:
-        """One view of many leases, in one request, all of the same block."""
+    async def _read_many(self, contract: Contract, name: str, args: Sequence[Sequence[Any]], at: Header) -> list[Any]:
+        """One view of many leases, in one request, all of the same block, as a majority of the RPC servers says."""
         if not args:
             return []
         calls = [
             (
                 "eth_call",
-                ({"to": contract.address, "data": "0x" + contract.abi.encode_call(name, *each).hex()}, hex(block)),
+                ({"to": contract.address, "data": "0x" + contract.abi.encode_call(name, *each).hex()}, hex(at.number)),
             )
             for each in args
         ]
-        answers = await self.eth.rpc.batch(calls)
-        if not all(isinstance(answer, str) for answer in answers):
-            raise ChainError(f"the RPC answered {name} with no data", method="eth_call")
-        return [contract.abi.decode_result(name, bytes.fromhex(answer[2:])) for answer in answers]
+        return [contract.abi.decode_result(name, answer) for answer in await agreed_call(self.eth, at, calls)]
 
 
 def _fact(lease: Bytes32, item: dict[str, Any], account: dict[str, Any] | None, head: Head) -> LeaseFact:
@@ -215,4 +233,5 @@ def _fact(lease: Bytes32, item: dict[str, Any], account: dict[str, Any] | None, 
         notice_ends_at=item["noticeEndsAt"],
         demanded_at=item["demandedAt"],
         is_settled=account["isSettled"],
+        collected=account["collected"],
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from millpond.chain.errors import RpcUnreachableError
 from millpond.protocol.errors import ChainError, MillpondError
-from millpond.protocol.ids import Bytes32
+from millpond.protocol.ids import Address, Bytes32
 from millpond.storage.budget import Budget
 from millpond.storage.cid import Cid, parse_cid
 from millpond.storage.files import add_bytes, read_bytes
@@ -29,6 +29,7 @@ class SimChain:
         self.leases: dict[Bytes32, LeaseFact] = {}
         self.block = 100
         self.epoch = 0
+        self.stake = 10**30
         self.is_down = False
         self.sent: list[SendTx] = []
         self.refusals: dict[TxKind, ChainError] = {}
@@ -76,6 +77,10 @@ class SimChain:
         self._answer()
         return self.epoch
 
+    async def unreserved(self, provider: Address) -> int:
+        self._answer()
+        return self.stake
+
     async def send(self, command: SendTx) -> None:
         self._answer()
         self.sent.append(command)
@@ -92,6 +97,8 @@ class SimChain:
         match command.kind:
             case TxKind.NOTICE:
                 fact = replace(fact, notice_ends_at=now + 30)
+            case TxKind.COLLECT:
+                fact = replace(fact, collected=max(fact.collected, command.cumulative))
             case TxKind.DEMAND:
                 fact = replace(fact, demanded_at=now)
             case TxKind.CLOSE | TxKind.CLOSE_UNPAID:

@@ -13,6 +13,7 @@ from .spool import Room, is_empty, measure
 from .warm import WATCH_PERIOD_S
 
 LOG_GRACE_S = 5.0
+LOG_UNFINISHED = b"\n[millpond: the log ends here; the engine did not send the rest]\n"
 
 
 class ColdEngine(Protocol):
@@ -45,13 +46,23 @@ class ColdRun:
         try:
             is_late, exit_code = await self._wait(time_limit_s)
             run_s = time.monotonic() - started
-            await asyncio.wait({logs}, timeout=LOG_GRACE_S)
+            await self._drain(logs, on_log)
             status = await self._status(is_late, exit_code)
             return await self._outcome(status, exit_code, run_s, time_limit_s)
         finally:
             for helper in (logs, watch):
                 helper.cancel()
             await asyncio.gather(logs, watch, return_exceptions=True)
+
+    async def _drain(self, logs: asyncio.Task[None], on_log: OnLog) -> None:
+        """Waits for the rest of the log as long as some of it comes; what does not come leaves a mark."""
+        seen = -1
+        while not logs.done() and sum(self._offsets.values()) > seen:
+            seen = sum(self._offsets.values())
+            await asyncio.wait({logs}, timeout=LOG_GRACE_S)
+        if not logs.done():
+            offset = self._offsets["stderr"]
+            on_log(LogChunk(self._task, self._attempt, "stderr", offset, LOG_UNFINISHED))
 
     async def _wait(self, time_limit_s: float) -> tuple[bool, int]:
         waiting = asyncio.ensure_future(self._engine.wait(self._container))

@@ -24,11 +24,13 @@ from .errors import (
     RuntimeVulnerableError,
 )
 from .keeper import WarmKeeper
+from .measure import measured_by_docker
 from .port import (
     DEFAULT_TIME_LIMIT_S,
     Container,
     ContainerSpec,
     Finding,
+    Measured,
     OnLog,
     OwnedContainer,
     TaskOutcome,
@@ -230,6 +232,9 @@ class DockerLauncher(WarmKeeper):
     async def list_owned(self) -> list[OwnedContainer]:
         found = await self._engine.list({f"{PREFIX}.worker": self._worker})
         return [_owned(summary) for summary in found]
+
+    async def measure(self, owned: OwnedContainer) -> Measured:
+        return measured_by_docker(await self._engine.stats(owned.id))
 
     async def remove(self, owned: OwnedContainer) -> None:
         try:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aiohttp import StreamReader
 
 CALL_TIMEOUT_S = 30.0
+STATS_TIMEOUT_S = 5.0
 PULL_TIMEOUT_S = 1800.0
 STREAM_HEADER = struct.Struct(">B3xI")
 NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
@@ -117,6 +118,17 @@ class DockerEngine:
         except EngineRefusedError as error:
             raise ContainerGoneError("the container is gone", container=container) from error
 
+    async def stats(self, container: str) -> dict[str, Any]:
+        """One reading of the engine's figures. Raises `ContainerGoneError`."""
+        wanted = {"stream": "false", "one-shot": "true"}
+        try:
+            found = await self._call(
+                lambda docker: docker._query_json(f"containers/{container}/stats", params=wanted), STATS_TIMEOUT_S
+            )
+        except EngineRefusedError as error:
+            raise ContainerGoneError("the container is gone", container=container) from error
+        return dict(found)
+
     async def list(self, label: Mapping[str, str]) -> list[dict[str, Any]]:
         """Summaries of running and ended containers with these labels."""
         import json
@@ -169,10 +181,29 @@ class DockerEngine:
 
 
 async def _messages(content: StreamReader) -> AsyncIterator[tuple[str, bytes]]:
-    """Takes Docker's multiplexed stream apart: one byte of stream, three of nothing, four of length, then the bytes."""
-    while True:
-        try:
-            stream, length = STREAM_HEADER.unpack(await content.readexactly(STREAM_HEADER.size))
-            yield ("stderr" if stream == 2 else "stdout"), await content.readexactly(length)
-        except asyncio.IncompleteReadError:
-            return
+    """Docker's multiplexed stream taken apart. A frame is one write of the container's, often one line: what has come is joined."""
+    rest = b""
+    while data := await content.readany():
+        found, rest = take_frames(rest + data)
+        for message in found:
+            yield message
+
+
+def take_frames(data: bytes) -> tuple[list[tuple[str, bytes]], bytes]:
+    """Whole frames, neighbours of one stream joined, and the bytes of the frame that is not whole yet.
+
+    A frame is one byte of stream, three of nothing, four of length, then the bytes.
+    """
+    parts: list[tuple[str, list[bytes]]] = []
+    at = 0
+    while at + STREAM_HEADER.size <= len(data):
+        number, length = STREAM_HEADER.unpack_from(data, at)
+        start = at + STREAM_HEADER.size
+        if start + length > len(data):
+            break
+        stream = "stderr" if number == 2 else "stdout"
+        if not parts or parts[-1][0] != stream:
+            parts.append((stream, []))
+        parts[-1][1].append(data[start : start + length])
+        at = start + length
+    return [(stream, b"".join(pieces)) for stream, pieces in parts], data[at:]

@@ -20,6 +20,7 @@ from .port import (
     Container,
     ContainerSpec,
     Finding,
+    Measured,
     OnLog,
     OwnedContainer,
     RunnerFacts,
@@ -45,7 +46,7 @@ class FakeContainer:
 
 class FakeLauncher:
     """Public knobs: `images` (names it knows), `outcomes` (scripted ends by task and attempt), `held` (tasks that only end when
-    cancelled or stopped), `failures` (errors the next call of a method raises), `calls` (how often each method was called).
+    cancelled or stopped), `measured` (what every container uses), `failures` (errors the next call of a method raises), `calls` (how often each method was called).
     """
 
     kind = "fake"
@@ -58,6 +59,7 @@ class FakeLauncher:
         self.failures: dict[str, LaunchError] = {}
         self.calls: Counter[str] = Counter()
         self.containers: dict[str, FakeContainer] = {}
+        self.measured = Measured(cpu_ms=10, memory_bytes=1 << 20)
         self._count = 0
 
     def _enter(self, name: str) -> None:
@@ -181,6 +183,11 @@ class FakeLauncher:
             OwnedContainer(name, found.kind, found.spec.lease, found.spec.task, found.spec.attempt, True)
             for name, found in self.containers.items()
         ]
+
+    async def measure(self, owned: OwnedContainer) -> Measured:
+        self._enter("measure")
+        self._find(owned.id)
+        return self.measured
 
     async def remove(self, owned: OwnedContainer) -> None:
         self._enter("remove")

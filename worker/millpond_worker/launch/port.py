@@ -184,6 +184,18 @@ class OwnedContainer:
     is_running: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a container uses now; `cpu_ms` since it started. None: the engine does not say."""
+
+    cpu_ms: int
+    memory_bytes: int
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    network_received_bytes: int | None = None
+    network_sent_bytes: int | None = None
+
+
 OnLog = Callable[[LogChunk], None]
 
 
@@ -254,6 +266,10 @@ class Launcher(Protocol):
 
     async def list_owned(self) -> list[OwnedContainer]:
         """Every container that carries this worker's label. Raises `EngineUnavailableError`."""
+        ...
+
+    async def measure(self, owned: OwnedContainer) -> Measured:
+        """What the container uses. Raises `ContainerGoneError`, `EngineUnavailableError`."""
         ...
 
     async def remove(self, owned: OwnedContainer) -> None:

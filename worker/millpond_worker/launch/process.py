@@ -22,18 +22,20 @@ from .cold import ColdRun
 from .docker_config import base_environment, check_names
 from .errors import ContainerGoneError, RenterNotAllowedError, RunnerStartError
 from .keeper import WarmKeeper
+from .measure import measured_by_proc
 from .port import (
     DEFAULT_TIME_LIMIT_S,
     Container,
     ContainerSpec,
     Finding,
+    Measured,
     OnLog,
     OwnedContainer,
     TaskOutcome,
     TaskStatus,
     drop_log,
 )
-from .process_engine import ProcessEngine, is_alive, kill_tree, limit_prefix, records
+from .process_engine import ProcessEngine, is_alive, kill_tree, limit_prefix, records, tree
 from .session import SOCKET_NAME, Listener, greet
 from .spool import Owner, Room, remove_tree, safe_name
 from .warm import WarmContainer
@@ -181,6 +183,15 @@ class ProcessLauncher(WarmKeeper):
 
     def _records(self) -> list[tuple[Path, dict[str, Any]]]:
         return [(path, record) for path, record in records(self._folder) if record["worker"] == self._worker]
+
+    async def measure(self, owned: OwnedContainer) -> Measured:
+        return await asyncio.to_thread(self._measure, owned)
+
+    def _measure(self, owned: OwnedContainer) -> Measured:
+        for path, record in self._records():
+            if path.name == owned.id and is_alive(record):
+                return measured_by_proc(tree(int(record["pid"])))
+        raise ContainerGoneError("the process is gone", container=owned.id)
 
     async def remove(self, owned: OwnedContainer) -> None:
         for folder, record in await asyncio.to_thread(self._records):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class Pending:
     def __init__(self, frame: TaskFrame, on_log: OnLog) -> None:
         self.result: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
         self.submitted = time.monotonic()
+        self.patience_s = math.inf
         self.max_result = frame.max_result_bytes
         self.tail = b""
         self._on_log = on_log
@@ -80,13 +82,20 @@ class Session:
         self._pending: dict[Key, Pending] = {}
         self._codes: set[str] = set()
         self._last_code = (CodeBundle({}), "")
-        self._sending = asyncio.Lock()
+        self._out = bytearray()
+        self._draining = asyncio.Lock()
         self.is_open = True
         self._task = asyncio.create_task(self._receive())
 
     @property
     def pending(self) -> int:
         return len(self._pending)
+
+    def spend(self, seconds: float) -> bool:
+        """Counts time that passed against the patience with each attempt; whether one's is at its end."""
+        for pending in self._pending.values():
+            pending.patience_s -= seconds
+        return any(pending.patience_s <= 0 for pending in self._pending.values())
 
     async def submit(self, frame: TaskFrame, folders: tuple[str, str], on_log: OnLog) -> Pending:
         """Sends code the runner does not have yet, then the task."""
@@ -96,16 +105,20 @@ class Session:
         if not self.is_open:
             self._lose()
             return pending
-        async with self._sending:
-            if code is not None and digest not in self._codes:
-                self._codes.add(digest)
-                self._write(code, b"".join(frame.code.files.values()))
-            self._write(task_header(frame, digest, folders), frame.args)
+        if code is not None:
+            self._codes.add(digest)
+            self._write(code, b"".join(frame.code.files.values()))
+        self._write(task_header(frame, digest, folders), frame.args)
+        if self._writer.transport.get_write_buffer_size() > BUFFER_BYTES:
+            await self._drain()
+        return pending
+
+    async def _drain(self) -> None:
+        async with self._draining:
             try:
                 await self._writer.drain()
             except ConnectionError:
                 self._lose()
-        return pending
 
     def _digest(self, code: CodeBundle) -> str:
         """The digest, computed once for a bundle that many frames in a row share."""
@@ -121,15 +134,26 @@ class Session:
         self._pending.pop(key, None)
 
     def _write(self, header: dict[str, Any], body: bytes) -> None:
-        self._writer.write(pack(header, len(body)))
-        for start in range(0, len(body), MAX_PIECE):
-            self._writer.write(body[start : start + MAX_PIECE] if len(body) > MAX_PIECE else body)
+        """Frames of one turn of the loop leave together."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out += pack(header, len(body))
+        self._out += body
+        if len(self._out) > MAX_PIECE:
+            self._flush()
+
+    def _flush(self) -> None:
+        out, self._out = self._out, bytearray()
+        if out and self.is_open:
+            self._writer.write(out)
 
     async def _receive(self) -> None:
         try:
-            while True:
-                header, body = await read_frame(self._reader, self._largest_body)
-                self._handle(header, body)
+            buffer = bytearray()
+            while data := await self._reader.read(BUFFER_BYTES):
+                buffer += data
+                for header, body in whole_frames(buffer, self._largest_body):
+                    self._handle(header, body)
         except (EOFError, ConnectionError, FrameError, KeyError, TypeError, ValueError):
             self.is_open = False
         finally:
@@ -183,6 +207,7 @@ def check_result(header: dict[str, Any], body: bytes, max_result: int) -> None:
         and len(body) <= max_result
         and (error is None or (type(error) is list and [type(part) for part in error] == [str] * 3))
         and (code is None or type(code) is int)
+        and type(header["left"]) is str
         and all(type(header[name]) in (int, float) and 0 <= header[name] < LARGEST for name in RESULT_NUMBERS)
     )
     if not is_good:
@@ -219,6 +244,23 @@ async def read_frame(reader: asyncio.StreamReader, largest_body: Callable[[], in
         raise FrameError("the frame is larger than any answer that is awaited")
     header = parse_header(await reader.readexactly(header_bytes))
     return header, await reader.readexactly(body_bytes)
+
+
+def whole_frames(buffer: bytearray, largest_body: Callable[[], int]) -> Iterator[Result]:
+    """Takes the frames that have arrived out of `buffer`. Raises FrameError as soon as a length is known to be too large."""
+    start, have = 0, len(buffer)
+    while have - start >= PREFIX.size:
+        header_bytes, body_bytes = PREFIX.unpack_from(buffer, start)
+        check_sizes(header_bytes, 0)
+        if body_bytes > largest_body():
+            raise FrameError("the frame is larger than any answer that is awaited")
+        middle = start + PREFIX.size + header_bytes
+        if have < middle + body_bytes:
+            break
+        header, body = parse_header(buffer[start + PREFIX.size : middle]), bytes(buffer[middle : middle + body_bytes])
+        start = middle + body_bytes
+        yield header, body
+    del buffer[:start]
 
 
 async def greet(listener: Listener, ended: asyncio.Future[Any], timeout_s: float) -> Session | None:

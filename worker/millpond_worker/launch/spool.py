@@ -108,18 +108,15 @@ class Room:
             target.chmod(0o444)
 
     def open_task(self, attempt: str, inputs: Mapping[str, Path]) -> None:
-        """Folders of one attempt inside `in` and `out`."""
-        out = self.outputs / attempt
-        out.mkdir(mode=0o700, exist_ok=True)
-        self.give(out)
-        if inputs:
-            (self.inputs / attempt).mkdir(mode=0o755, exist_ok=True)
-            self.add_inputs(self.inputs / attempt, inputs)
+        """The folder of one attempt inside `in`, with its inputs."""
+        (self.inputs / attempt).mkdir(mode=0o755, exist_ok=True)
+        self.add_inputs(self.inputs / attempt, inputs)
 
-    def close_task(self, attempt: str, has_inputs: bool) -> None:
-        remove_tree(self.outputs / attempt)
-        if has_inputs:
-            remove_tree(self.inputs / attempt)
+    def left(self, name: str) -> Path | None:
+        """The folder inside `out` of which the runner says that a task left something there; None when that is no folder."""
+        folder = self.outputs / name
+        is_folder = _PLAIN.fullmatch(name) and stat.S_ISDIR(_mode(folder))
+        return folder if is_folder else None
 
     def seal(self, attempt: str, folder: Path) -> tuple[OutputFile, ...]:
         """Copies of the regular files in `folder`, out of the container's reach."""
@@ -155,6 +152,13 @@ def remove_tree(path: Path) -> None:
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)
         shutil.rmtree(path)
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def is_empty(folder: Path) -> bool:

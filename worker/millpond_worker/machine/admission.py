@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Bytes32, lease_id
-from millpond.protocol.messages import Desired, VoucherNote
+from millpond.protocol.link import Desired
+from millpond.protocol.messages import VoucherNote
 from millpond.protocol.signed import Voucher
 from millpond.protocol.signing import Domain, recover
 from millpond_worker.machine.model import LeaseRow, Terms

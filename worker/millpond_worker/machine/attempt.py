@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptStatus, Cancel, Run
+from millpond.protocol.link import Cancel, LossCause, Run
+from millpond.protocol.messages import AttemptStatus
 from millpond_worker.machine.commands import Adopt, Command, DropReports, Execute, Fetch, Report, Seal, Stop
 from millpond_worker.machine.events import Exited, InputsFailed, Outcome, Stored
 from millpond_worker.machine.model import (
@@ -20,6 +21,7 @@ from millpond_worker.machine.model import (
 )
 
 ANNOUNCE_SECONDS = 1
+NOT_HELD = "the worker holds nothing of this attempt any more"
 
 
 def _report(state: WorkerState, body: ReportBody) -> Report:
@@ -27,17 +29,21 @@ def _report(state: WorkerState, body: ReportBody) -> Report:
 
 
 def run(state: WorkerState, event: Run) -> list[Command]:
-    """Takes an attempt once: a number at or below the task's fence has been accepted before, and is ignored."""
+    """Takes an attempt once: a number at or below the task's fence has been accepted before, and is never run again.
+
+    Where it still goes on, or its report waits, the node will hear of it; where nothing of it is held the node is told so.
+    """
     key = AttemptKey(event.lease, event.task.id, event.attempt)
     fence = state.fences.get(event.lease, {}).get(key.task, 0)
     if event.attempt <= fence:
-        return []
+        return [] if state.attempt(key) else [_report(state, _lost(key, NOT_HELD, LossCause.WORKER))]
     row = state.leases.get(event.lease)
     if row is None or row.state not in LIVE:
-        return [_report(state, _lost(key, "the lease is not served here"))]
+        return [_report(state, _lost(key, "the lease is not served here", LossCause.LEASE))]
     older = _stop_older(state, key)
     if len(state.attempts) >= state.terms.max_queued:
-        return [*older, *lose(state, Attempt(key, event.task, AttemptState.QUEUED), "too many attempts wait here")]
+        turned_away = Attempt(key, event.task, AttemptState.QUEUED)
+        return [*older, *lose(state, turned_away, "too many attempts wait here", LossCause.LEASE)]
     state.put_attempt(Attempt(key, event.task, AttemptState.QUEUED))
     return [*older, Fetch(key)]
 
@@ -72,7 +78,7 @@ def inputs_failed(state: WorkerState, event: InputsFailed) -> list[Command]:
     found = state.attempt(event.key)
     if found is None or found.state is not AttemptState.QUEUED:
         return []
-    return lose(state, found, event.message)
+    return lose(state, found, event.message, event.cause)
 
 
 def exited(state: WorkerState, event: Exited) -> list[Command]:
@@ -81,7 +87,7 @@ def exited(state: WorkerState, event: Exited) -> list[Command]:
         return []
     if event.outcome.status is None:
         message = event.outcome.failure.message if event.outcome.failure else "the container ended under the attempt"
-        return lose(state, found, message)
+        return lose(state, found, message, event.outcome.cause)
     state.put_attempt(found.with_(state=AttemptState.SEALING), is_durable=False)
     return [Seal(event.key, event.outcome, event.started_at, event.ended_at)]
 
@@ -138,17 +144,18 @@ def acked(state: WorkerState, seq: int) -> list[Command]:
     return [DropReports(seq)]
 
 
-def lose(state: WorkerState, found: Attempt, reason: str) -> list[Command]:
+def lose(state: WorkerState, found: Attempt, reason: str, cause: LossCause = LossCause.TASK) -> list[Command]:
     """Ends an attempt of which nothing was signed; the node may run it again under the next number."""
     state.put_attempt(found.with_(state=AttemptState.DONE))
-    return [_report(state, _lost(found.key, reason))]
+    return [_report(state, _lost(found.key, reason, cause))]
 
 
 def lose_all(state: WorkerState, lease: Bytes32, reason: str) -> list[Command]:
+    """For reasons of the worker's or the lease's own."""
     commands: list[Command] = []
     for found in state.of_lease(lease):
         if found.state in RUNNABLE:
-            commands += [Stop(found.key), *lose(state, found, reason)]
+            commands += [Stop(found.key), *lose(state, found, reason, LossCause.LEASE)]
     return commands
 
 
@@ -175,9 +182,9 @@ def restarted(state: WorkerState, running: frozenset[AttemptKey]) -> list[Comman
         if found.key in running and found.state is AttemptState.RUNNING:
             commands.append(Adopt(found.key))
         else:
-            commands += lose(state, found, "the worker was restarted")
+            commands += lose(state, found, "the worker was restarted", LossCause.CRASH)
     return commands
 
 
-def _lost(key: AttemptKey, reason: str) -> AttemptLost:
-    return AttemptLost(key.lease, key.task, key.attempt, reason)
+def _lost(key: AttemptKey, reason: str, cause: LossCause) -> AttemptLost:
+    return AttemptLost(key.lease, key.task, key.attempt, reason, cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import AttemptEnded, AttemptLost, Ended, Ready, Started, Unpaid, VoucherKept
+from millpond.protocol.link import AttemptEnded, AttemptLost, Ended, Ready, Started, Unpaid, VoucherKept
 from millpond_worker.machine.events import Outcome
 from millpond_worker.machine.model import AttemptKey, TxKind
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Ack, AttemptEnded, AttemptStatus, Cancel, Desired, Failure, Run, VoucherNote
+from millpond.protocol.link import Ack, AttemptEnded, Cancel, Desired, LossCause, Run
+from millpond.protocol.messages import AttemptStatus, Failure, VoucherNote
 from millpond_worker.machine.model import AttemptKey, TxKind
 
 __all__ = [
@@ -50,7 +51,8 @@ class LeaseStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseFact:
-    """A lease as the worker's own RPC shows it, at block `block` of time `head_time`. Times are Unix seconds, 0 for never."""
+    """A lease as the worker's own RPC shows it, at block `block` of time `head_time`. Times are the chain's, Unix seconds, 0 for never; `collected` is in
+    base units."""
 
     lease: Bytes32
     status: LeaseStatus
@@ -62,15 +64,18 @@ class LeaseFact:
     notice_ends_at: int = 0
     demanded_at: int = 0
     is_settled: bool = False
+    collected: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended. `status` is None when the container ended under it: then nothing is signed. `detail` is the agent's."""
+    """How an attempt ended. `status` is None when the container ended under it: then nothing is signed, and `cause`
+    says whose doing that may be. `detail` is the agent's."""
 
     status: AttemptStatus | None
     failure: Failure | None = None
     detail: object = None
+    cause: LossCause = LossCause.TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ class InputsFailed:
 
     key: AttemptKey
     message: str
+    cause: LossCause = LossCause.TASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millpond.protocol.ids import Bytes32
-from millpond.protocol.messages import Desired, LeasePhase, ReportBody, VoucherNote
+from millpond.protocol.link import Desired, LeasePhase, ReportBody
+from millpond.protocol.messages import VoucherNote
 from millpond_worker.machine import admission, attempt
 from millpond_worker.machine.commands import CheckChain, Clear, Command, Launch, Note, Pause, Pull, Report, Resume
 from millpond_worker.machine.events import LeaseFact, LeaseStatus
@@ -14,6 +15,7 @@ from millpond_worker.machine.model import (
     LeaseRow,
     LeaseState,
     Ready,
+    TxKind,
     Unpaid,
     VoucherKept,
     WorkerState,
@@ -68,7 +70,7 @@ def chain_said(state: WorkerState, fact: LeaseFact, now: int) -> list[Command]:
         case LeaseStatus.NONE:
             commands = _absent(state, row, fact, now)
         case LeaseStatus.CLOSED | LeaseStatus.RELEASED:
-            commands = end(state, row, EndReason.CLOSED, "", now) if row.state in LIVE else []
+            commands = _closed(state, row, now) if row.state in LIVE else []
     if fact.lease in state.leases:
         commands += settle(state, state.leases[fact.lease], fact, now)
     return commands
@@ -82,16 +84,35 @@ def _opened(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> lis
         return []
     if fact.head_time >= fact.ends_at:
         return end(state, row, EndReason.EXPIRED, "", now)
+    row = _noted(state, row, fact)
+    if row.state is LeaseState.UNPAID:
+        return _resume_if_paid(state, row, now)
     if row.state is not LeaseState.PREPARING:
         return []
     state.put_lease(row.with_(state=LeaseState.STARTING))
     return [Launch(row.lease)]
 
 
+def _noted(state: WorkerState, row: LeaseRow, fact: LeaseFact) -> LeaseRow:
+    """A renter may pay at the chain itself; a demand that is seen while the lease is served has been answered."""
+    answered = fact.demanded_at if row.state is LeaseState.READY else 0
+    found = (max(row.collected, fact.collected), max(row.answered_at, answered))
+    if found == (row.collected, row.answered_at):
+        return row
+    return state.put_lease(row.with_(collected=found[0], answered_at=found[1]))
+
+
+def _closed(state: WorkerState, row: LeaseRow, now: int) -> list[Command]:
+    if row.state is LeaseState.UNPAID and row.mark(TxKind.CLOSE_UNPAID) is not None:
+        return end(state, row, EndReason.UNPAID, f"{row.unpaid_seconds(now)} s were not paid for", now)
+    return end(state, row, EndReason.CLOSED, "", now)
+
+
 def _absent(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> list[Command]:
     """The chain has no such lease: not yet, never, or no more since a reorganisation."""
     if row.state in _STARTED:
-        state.put_lease(row.stopped(now).with_(state=LeaseState.PREPARING, seen_block=0, opened_at=0, unpaid_at=0))
+        back = row.stopped(now).with_(state=LeaseState.PREPARING, seen_block=0, opened_at=0, unpaid_at=0)
+        state.put_lease(back.with_(collected=0, answered_at=0, is_frozen=False))
         lost = attempt.lose_all(state, row.lease, "the chain took the lease back")
         return [*lost, Clear(row.lease)]
     if not is_void(row, fact):
@@ -135,7 +156,10 @@ def voucher(state: WorkerState, note: VoucherNote, now: int) -> list[Command]:
 def _resume_if_paid(state: WorkerState, row: LeaseRow, now: int) -> list[Command]:
     if row.state is not LeaseState.UNPAID or row.unpaid_seconds(now) > _patience(state, row):
         return []
-    row = state.put_lease(row.resumed(now).with_(state=LeaseState.READY, unpaid_at=0))
+    if not row.is_frozen:
+        state.put_lease(row.with_(state=LeaseState.STARTING))
+        return [Launch(row.lease)]
+    row = state.put_lease(row.resumed(now).with_(state=LeaseState.READY, unpaid_at=0, is_frozen=False))
     return [
         Resume(row.lease),
         report(state, Ready(row.lease, row.ready_at)),
@@ -154,20 +178,13 @@ def _tick_lease(state: WorkerState, row: LeaseRow, now: int) -> list[Command]:
     if row.state in _STARTED and now >= row.ends_at:
         return end(state, row, EndReason.EXPIRED, "", now)
     if row.state is LeaseState.READY and row.unpaid_seconds(now) > _patience(state, row):
-        row = state.put_lease(row.stopped(now).with_(state=LeaseState.UNPAID, unpaid_at=now))
+        row = state.put_lease(row.stopped(now).with_(state=LeaseState.UNPAID, unpaid_at=now, is_frozen=True))
         return [Pause(row.lease), report(state, Unpaid(row.lease, row.unpaid_seconds(now)))]
-    if row.state is LeaseState.UNPAID and _is_grace_over(state, row, now):
-        return end(state, row, EndReason.UNPAID, f"{row.unpaid_seconds(now)} s were not paid for", now)
     return []
 
 
 def _patience(state: WorkerState, row: LeaseRow) -> int:
     return state.terms.unpaid_ticks * row.offer.offer.tick
-
-
-def _is_grace_over(state: WorkerState, row: LeaseRow, now: int) -> bool:
-    """The grace runs only while the node is there to bring a voucher: a cut line closes nothing."""
-    return state.connected_at > 0 and now - max(row.unpaid_at, state.connected_at) > state.terms.grace
 
 
 def end(state: WorkerState, row: LeaseRow, reason: EndReason, message: str, now: int) -> list[Command]:
@@ -196,13 +213,15 @@ def stopping(state: WorkerState, now: int) -> list[Command]:
 
 
 def restarted(state: WorkerState) -> list[Command]:
-    """The warm containers died with the last process: what was served starts again, from the chain's word."""
+    """The warm containers died with the last process: what was served starts again, from the chain's word, if it is paid for."""
     commands: list[Command] = []
     for row in list(state.leases.values()):
         if row.state is LeaseState.CLOSING:
             commands.append(Clear(row.lease))
         elif row.state in LIVE:
-            if row.state in _STARTED:
+            if row.state is LeaseState.UNPAID:
+                state.put_lease(row.with_(is_frozen=False))
+            elif row.state in _STARTED:
                 state.put_lease(row.stopped(max(row.alive_at, row.ready_at)).with_(state=LeaseState.PREPARING))
             commands += [Pull(row.lease, row.image), CheckChain(row.lease)]
         else:

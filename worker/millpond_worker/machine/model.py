@@ -12,22 +12,18 @@ from enum import StrEnum
 from typing import Any
 
 from millpond.protocol.ids import Address, Bytes32
-from millpond.protocol.messages import (
-    Amount,
+from millpond.protocol.link import (
     AttemptEnded,
     AttemptLost,
     Ended,
     EndReason,
-    Message,
     Ready,
     ReportBody,
-    SignedOffer,
-    SignedRequest,
     Started,
-    TaskSpec,
     Unpaid,
     VoucherKept,
 )
+from millpond.protocol.messages import Amount, Message, SignedOffer, SignedRequest, TaskSpec
 from millpond.protocol.vouchers import Meter
 
 __all__ = [
@@ -83,6 +79,7 @@ class TxKind(StrEnum):
     """Transactions a worker sends for a lease."""
 
     NOTICE = "notice"
+    COLLECT = "collect"
     DEMAND = "demand"
     CLOSE = "close"
     CLOSE_UNPAID = "close_unpaid"
@@ -126,6 +123,8 @@ class LeaseRow(Message):
 
     `cumulative` and `signature` are the best voucher kept. `alive_at` is the last second of which the journal knows that the lease
     was served: after a crash the meter goes on from there, so nobody pays for the time between.
+    `collected` is what the chain says was collected, whoever did it. `answered_at` is the newest demand for payment, in chain time,
+    that was made before the lease was last served; only a later one may close it. `is_frozen`: the unpaid lease has its container.
     """
 
     lease: Bytes32
@@ -141,7 +140,10 @@ class LeaseRow(Message):
     alive_at: int = 0
     cumulative: Amount = 0
     signature: bytes = b""
+    collected: Amount = 0
     unpaid_at: int = 0
+    answered_at: int = 0
+    is_frozen: bool = False
     ended_at: int = 0
     reason: EndReason | None = None
     message: str = ""
@@ -163,7 +165,7 @@ class LeaseRow(Message):
         """Seconds served for which no voucher pays; nothing before the first READY."""
         if not self.ready_at:
             return 0
-        return self.meter.unpaid_seconds(self.stopped_at or now, self.cumulative)
+        return self.meter.unpaid_seconds(self.stopped_at or now, max(self.cumulative, self.collected))
 
     def stopped(self, now: int) -> LeaseRow:
         """The meter stands still from `now` on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millpond_worker.machine.commands import Command, SendTx
 from millpond_worker.machine.events import LeaseFact, LeaseStatus, TxDone
-from millpond_worker.machine.model import LIVE, EndReason, LeaseRow, TxKind, TxMark, WorkerState
+from millpond_worker.machine.model import LIVE, EndReason, LeaseRow, LeaseState, TxKind, TxMark, WorkerState
 
 ANSWER_SECONDS = 900
 """Between `demandPayment` and `closeUnpaid` (IController)."""
@@ -12,7 +12,7 @@ RETRY_SECONDS = 60
 LAST_VOUCHER_SECONDS = 3
 LAST_VOUCHER_LATEST_SECONDS = 600
 VOID_MARGIN_SECONDS = 120
-_ONE_SIDED = frozenset({EndReason.UNPAID, EndReason.LAUNCH_FAILED, EndReason.DRAINED})
+_ONE_SIDED = frozenset({EndReason.LAUNCH_FAILED, EndReason.DRAINED})
 
 
 def is_void(row: LeaseRow, fact: LeaseFact) -> bool:
@@ -33,14 +33,16 @@ def settle(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> list
         return []
     number = mark.number + 1 if mark else 1
     state.put_lease(row.marked(TxMark(kind, number, now)))
-    if kind is TxKind.COLLECT_FINAL:
+    if kind in (TxKind.COLLECT, TxKind.COLLECT_FINAL):
         return [SendTx(row.lease, kind, number, row.cumulative, row.signature)]
     return [SendTx(row.lease, kind, number)]
 
 
 def due(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> TxKind | None:
     if fact.status is LeaseStatus.OPEN:
-        return TxKind.CLOSE if fact.head_time >= fact.ends_at else _way_out(row, fact)
+        if fact.head_time >= fact.ends_at:
+            return TxKind.CLOSE
+        return _against_unpaid(state, row, fact, now) if row.state is LeaseState.UNPAID else _way_out(row, fact)
     if fact.status is not LeaseStatus.CLOSED or row.state in LIVE:
         return None
     if not fact.is_settled:
@@ -50,18 +52,30 @@ def due(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> TxKind 
 
 
 def _way_out(row: LeaseRow, fact: LeaseFact) -> TxKind | None:
-    """How a provider leaves an open lease that it does not serve: notice always, demand where that is quicker."""
+    """How a provider leaves an open lease that it does not serve: by its notice."""
     if row.state in LIVE or row.reason not in _ONE_SIDED:
         return None
     if not fact.notice_ends_at:
         return TxKind.NOTICE
-    if fact.head_time >= fact.notice_ends_at:
-        return TxKind.CLOSE
-    if row.reason is not EndReason.UNPAID or row.offer.offer.notice <= ANSWER_SECONDS:
+    return TxKind.CLOSE if fact.head_time >= fact.notice_ends_at else None
+
+
+def _against_unpaid(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> TxKind | None:
+    """Demand payment after the grace, close after the answer time. The grace is this machine's time, the answer time the chain's.
+
+    What was signed is collected before the demand: else an old voucher, posted by the renter, would answer it.
+    """
+    if not is_grace_over(state, row, now):
         return None
-    if not fact.demanded_at:
-        return TxKind.DEMAND
-    return TxKind.CLOSE_UNPAID if fact.head_time >= fact.demanded_at + ANSWER_SECONDS else None
+    if fact.demanded_at > row.answered_at:
+        return TxKind.CLOSE_UNPAID if fact.head_time >= fact.demanded_at + ANSWER_SECONDS else None
+    accrued = max(0, fact.head_time - fact.opened_at) * row.offer.offer.pricePerSecond
+    return TxKind.COLLECT if fact.collected < min(row.cumulative, accrued) else TxKind.DEMAND
+
+
+def is_grace_over(state: WorkerState, row: LeaseRow, now: int) -> bool:
+    """The grace runs only while the node is there to bring a voucher: a cut line closes nothing."""
+    return state.connected_at > 0 and now - max(row.unpaid_at, state.connected_at) > state.terms.grace
 
 
 def _has_last_voucher(state: WorkerState, fact: LeaseFact, now: int) -> bool:

@@ -3,7 +3,10 @@
 worker -> runner    code {digest, main, files: [[path, bytes]...]} + files;  cancel {task, attempt}
                     task {task, attempt, digest, entry, limit_s, max_result, max_log, input, output} + encoded arguments
 runner -> worker    hello {protocol, python, numpy, pid};  log {task, attempt, stream, offset} + bytes
-                    result {task, attempt, status, error, exit_code, queued_s, run_s, cpu_s, rss, log_bytes} + encoded value
+                    result {task, attempt, status, error, exit_code, queued_s, run_s, cpu_s, rss, log_bytes, left} + encoded value
+
+`output` is where a task may write; the runner makes that folder, or gives the task an earlier one in which nothing was left. `left`
+names the folder, beside `output`, in which the task left something; it is empty when there is nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import struct
 from collections import deque
 from typing import Any, Deque, Dict, List, Sequence, Tuple, Union
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_HEADER = 4 << 20
 MAX_BODY = 2 << 30
 PREFIX = struct.Struct("<II")
