@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -88,6 +89,7 @@ class LeaseSet:
         self._portal = portal
         self._async = leases
         self._last_job: Job | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
         enter(self)
@@ -149,8 +151,10 @@ class LeaseSet:
         return Handle(self._portal, handle)
 
     def start(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs a coroutine on the client's event loop, without waiting for it."""
-        self._portal.start_task_soon(make)
+        """Runs a coroutine on the client's event loop, without waiting for it. Callbacks may call it there, once it was called elsewhere."""
+        if self._loop is None:
+            self._loop = call(self._portal, _own_loop)
+        asyncio.run_coroutine_threadsafe(make(), self._loop)
 
     def call(self, task: Task[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._portal, lambda: self._async.call(task, args, kwargs))
@@ -220,3 +224,7 @@ class LeaseSet:
 
     def _keep_job(self, job: Job) -> None:
         self._last_job = job
+
+
+async def _own_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()

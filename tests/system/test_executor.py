@@ -148,6 +148,16 @@ def test_shutdown_with_cancel_ends_what_is_left(leases: Any, code: ModuleType, c
         executor.submit(code.plain, 1)
 
 
+def test_callback_of_a_future_may_submit_and_cancel_others(executor: Executor, code: ModuleType) -> None:
+    more: list[Any] = []
+    first, other = executor.submit(code.linger, 0.3), executor.submit(code.linger, 50)
+    first.add_done_callback(lambda _: more.extend([other.cancel(), executor.submit(code.plain, 3)]))
+
+    assert wait_for(lambda: len(more) == 2)
+    assert more[0] is True
+    assert more[1].result(30) == 9
+
+
 def test_submit_of_what_cannot_travel_is_refused_with_a_remedy(executor: Executor) -> None:
     with pytest.raises(TaskSourceError, match="lambda") as caught:
         executor.submit(lambda: 1)

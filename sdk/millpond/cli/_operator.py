@@ -32,7 +32,13 @@ def chain_options(function: F) -> F:
     for option in (
         click.option("--dir", "folder", type=click.Path(path_type=Path), help="Folder of deployments."),
         click.option("--chain-id", type=int, metavar="N", help="Refuse any other chain."),
-        click.option("--rpc", "rpc_url", metavar="URL", help="RPC of the chain (default: this home's network)."),
+        click.option(
+            "--rpc",
+            "rpc_url",
+            envvar="MILLPOND_RPC_URL",
+            metavar="URL",
+            help="RPC of the chain (default: this home's network).",
+        ),
     ):
         function = option(function)
     return function
@@ -53,12 +59,19 @@ def sending_options(function: F) -> F:
 @asynccontextmanager
 async def connected(rpc_url: str | None, chain_id: int | None) -> AsyncIterator[Eth]:
     """The chain; raises `RpcUnreachableError`, `WrongChainError`, `SettingsError` where nothing names an RPC."""
-    url = rpc_url or load_network(home_folder()).rpc_url
+    url = rpc_url or _saved_url()
     from millpond.chain.eth import Eth
     from millpond.chain.rpc import Rpc
 
     async with Rpc(url, chain_id=chain_id) as rpc:
         yield Eth(rpc)
+
+
+def _saved_url() -> str:
+    try:
+        return load_network(home_folder()).rpc_url
+    except SettingsError as error:
+        raise SettingsError(error.message, remedy="Give --rpc URL, or set MILLPOND_RPC_URL.") from None
 
 
 def site_of(folder: Path | None, chain_id: int) -> Site:

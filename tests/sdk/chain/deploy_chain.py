@@ -17,7 +17,7 @@ from millpond.chain.deploy.journal import DeployJournal, Record
 from millpond.chain.deploy.planner import Goal
 from millpond.chain.errors import RpcResponseError
 from millpond.chain.keys import new_wallet
-from millpond.chain.outbox import OutboxRow, OutboxStore
+from millpond.chain.outbox import MemoryOutbox, OutboxRow
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactions import create2_address, transaction_hash
 from millpond.protocol.hashing import keccak256, to_checksum_address
@@ -66,21 +66,21 @@ class KnifedJournal:
         self.knife.around(lambda: self.inner.append(record))
 
 
-@dataclass
-class KnifedOutbox:
-    inner: OutboxStore
-    knife: Knife
+class KnifedOutbox(MemoryOutbox):
+    """The rows of `inner`, written under the knife."""
 
-    async def rows(self, lane: str) -> list[OutboxRow]:
-        return await self.inner.rows(lane)
+    def __init__(self, inner: MemoryOutbox, knife: Knife) -> None:
+        self._rows, self._retired, self._knife = inner._rows, inner._retired, knife
 
     async def put(self, row: OutboxRow) -> None:
-        self.knife.cut()
-        await self.inner.put(row)
-        self.knife.cut()
+        self._knife.cut()
+        await super().put(row)
+        self._knife.cut()
 
-    async def remove(self, lane: str, key: str) -> None:
-        await self.inner.remove(lane, key)
+    async def retire(self, row: OutboxRow) -> None:
+        self._knife.cut()
+        await super().retire(row)
+        self._knife.cut()
 
 
 @dataclass

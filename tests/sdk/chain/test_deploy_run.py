@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from deploy_chain import COIN, DEPLOYER, GOAL, SimChain, SimRpc
 
+from millpond.chain.address_book import AddressBook
 from millpond.chain.deploy import proxy
+from millpond.chain.deploy.errors import DeploymentConflictError
 from millpond.chain.deploy.execute import ApplyOptions, Deployer, fee_policy
 from millpond.chain.deploy.gas import bound
 from millpond.chain.deploy.journal import MemoryDeployJournal
@@ -26,6 +29,7 @@ from millpond.chain.keys import new_wallet
 from millpond.chain.outbox import MemoryOutbox
 from millpond.chain.reverts import ContractRevertError
 from millpond.chain.transactor import Transactor, TransactorConfig
+from millpond.protocol.ids import Bytes32
 
 FAST = TransactorConfig(finality=2, poll_s=0.001, idle_poll_s=0.01, resend_after_s=0.01)
 ADDRESSES = GOAL.addresses()
@@ -39,9 +43,11 @@ class Run:
         self.journal = MemoryDeployJournal()
         self.outbox = MemoryOutbox()
 
-    async def apply(self, wait_s: float = 5) -> Any:
+    async def apply(self, wait_s: float = 5, known: AddressBook | None = None) -> Any:
         async with Transactor(Eth(self.rpc), DEPLOYER, self.outbox, FAST) as transactor:
-            return await Deployer(transactor, self.journal, ApplyOptions(wait_s, is_final_awaited=True)).apply(GOAL)
+            return await Deployer(transactor, self.journal, ApplyOptions(wait_s, is_final_awaited=True)).apply(
+                GOAL, known
+            )
 
 
 @pytest.fixture
@@ -102,6 +108,15 @@ async def test_contract_that_somebody_else_deployed_before_our_block_is_taken_ov
     assert len(chain.reverted) == 1
     assert await run.apply()
     assert len(chain.reverted) == 1
+
+
+async def test_address_book_of_another_chain_with_the_same_id_is_refused_and_nothing_is_sent(
+    chain: SimChain, run: Run
+) -> None:
+    book = await Run(SimChain(has_proxy=True)).apply()
+    with pytest.raises(DeploymentConflictError, match="first block differs"):
+        await run.apply(known=dataclasses.replace(book, genesis=Bytes32("0x" + "11" * 32)))
+    assert not chain.nonces
 
 
 async def test_step_that_keeps_reverting_raises(chain: SimChain, run: Run) -> None:

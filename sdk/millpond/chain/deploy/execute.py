@@ -15,7 +15,7 @@ from pathlib import Path
 from millpond.chain import artefacts
 from millpond.chain.address_book import AddressBook, verify_book
 from millpond.chain.deploy import proxy
-from millpond.chain.deploy.errors import DeploymentStuckError
+from millpond.chain.deploy.errors import DeploymentConflictError, DeploymentStuckError
 from millpond.chain.deploy.journal import DeployJournal, MemoryDeployJournal, Progress, check_same, progress
 from millpond.chain.deploy.keys import intent_key
 from millpond.chain.deploy.look import estimate, first_block_with_code, genesis_of, look
@@ -23,6 +23,7 @@ from millpond.chain.deploy.planner import Goal, Step, StepKind, plan, ready
 from millpond.chain.errors import DeployerMissingError, OutOfFundsError, RpcResponseError
 from millpond.chain.eth import Eth, TxReceipt
 from millpond.chain.fees import FeePolicy
+from millpond.chain.keys import DEVELOPMENT_CHAIN_ID
 from millpond.chain.outbox import OutboxRow, TxState
 from millpond.chain.reverts import ContractRevertError
 from millpond.chain.transactor import DEFAULT_WAIT_S, Transactor, TxHandle
@@ -94,8 +95,21 @@ class Deployer:
             self._write("replaced")
         else:
             check_same(self._progress().addresses, goal)
-            check_same(known.contracts if known and known.genesis == self._genesis else {}, goal)
+            self._check_known(known, goal)
         self._write("plan", addresses=dict(goal.addresses()), sender=self._transactor.address, tokens=goal.listed())
+
+    def _check_known(self, known: AddressBook | None, goal: Goal) -> None:
+        """Development chains start afresh all the time; a chain of another id that does so is not what it seems."""
+        if known is None or (known.genesis != self._genesis and known.chain_id == DEVELOPMENT_CHAIN_ID):
+            return
+        if known.genesis != self._genesis:
+            raise DeploymentConflictError(
+                f"the address book is of another chain with the id {known.chain_id}: its first block differs",
+                remedy="Check the RPC; if the chain was started afresh, forget the old deployment with --replace.",
+                expected=known.genesis,
+                actual=self._genesis,
+            )
+        check_same(known.contracts, goal)
 
     def _progress(self) -> Progress:
         return progress(self._journal.records(), self._genesis)
