@@ -43,7 +43,7 @@ struct Offer {
     uint64 deadline;
 }
 
-/// @notice A renter's signed, single-use order for one vGPU and the most it may cost. Domain contract: Escrow.
+/// @notice A renter's signed, single-use order for one vGPU, and at most so many replacements, and the most it may cost. Domain contract: Escrow.
 struct Request {
     /// who pays and signs
     address renter;
@@ -83,6 +83,10 @@ struct Request {
     uint64 deadline;
     /// unordered, used once
     uint256 nonce;
+    /// leases that may follow the first while it is unexpired, 0 for none
+    uint8 replacements;
+    /// most that all leases of a request with replacements hold and have cost together, token base units
+    uint128 spendCap;
 }
 
 /// @notice The only payment: what a lease has earned so far. Signed by the lease's voucherSigner. Domain contract: Escrow.
@@ -129,7 +133,7 @@ library Signed {
 
     /// @dev keccak256 of the type string of `Request`.
     bytes32 internal constant REQUEST_TYPEHASH =
-        keccak256("Request(address renter,address controller,address token,bytes32 offer,address submitter,uint8 isolation,uint16 share,uint32 memoryMiB,uint32 cpuMilli,uint32 ramMiB,uint32 diskMiB,uint80 maxPricePerSecond,uint32 duration,uint16 depositSeconds,address voucherSigner,uint8 verification,bytes32 data,uint64 deadline,uint256 nonce)");
+        keccak256("Request(address renter,address controller,address token,bytes32 offer,address submitter,uint8 isolation,uint16 share,uint32 memoryMiB,uint32 cpuMilli,uint32 ramMiB,uint32 diskMiB,uint80 maxPricePerSecond,uint32 duration,uint16 depositSeconds,address voucherSigner,uint8 verification,bytes32 data,uint64 deadline,uint256 nonce,uint8 replacements,uint128 spendCap)");
 
     /// @dev keccak256 of the type string of `Voucher`.
     bytes32 internal constant VOUCHER_TYPEHASH =
@@ -158,8 +162,8 @@ library Signed {
         assembly ("memory-safe") {
             let free := mload(0x40)
             mstore(free, typeHash)
-            mcopy(add(free, 32), request, 608)
-            result := keccak256(free, 640)
+            mcopy(add(free, 32), request, 672)
+            result := keccak256(free, 704)
         }
     }
 

@@ -109,6 +109,8 @@ class Money:
             "data": EMPTY,
             "deadline": 2**64 - 1,
             "nonce": nonce,
+            "replacements": 0,
+            "spendCap": 0,
         } | changes
 
     def terms(self, **changes: Any) -> dict[str, Any]:

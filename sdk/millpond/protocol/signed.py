@@ -126,7 +126,7 @@ class Offer(TypedStruct):
 
 @dataclass(frozen=True, slots=True)
 class Request(TypedStruct):
-    """A renter's signed, single-use order for one vGPU and the most it may cost. Domain contract: Escrow.
+    """A renter's signed, single-use order for one vGPU, and at most so many replacements, and the most it may cost. Domain contract: Escrow.
 
     renter: who pays and signs
     controller: pool that may open the lease
@@ -147,6 +147,8 @@ class Request(TypedStruct):
     data: digest of what the job reads, or zero
     deadline: last second, exclusive, in which a lease may open
     nonce: unordered, used once
+    replacements: leases that may follow the first while it is unexpired, 0 for none
+    spendCap: most that all leases of a request with replacements hold and have cost together, token base units
     """
 
     TYPE: ClassVar[str] = (
@@ -169,7 +171,9 @@ class Request(TypedStruct):
         "uint8 verification,"
         "bytes32 data,"
         "uint64 deadline,"
-        "uint256 nonce)"
+        "uint256 nonce,"
+        "uint8 replacements,"
+        "uint128 spendCap)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
     FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -192,6 +196,8 @@ class Request(TypedStruct):
         ("bytes32", "data"),
         ("uint64", "deadline"),
         ("uint256", "nonce"),
+        ("uint8", "replacements"),
+        ("uint128", "spendCap"),
     )
 
     renter: Address
@@ -213,6 +219,8 @@ class Request(TypedStruct):
     data: Bytes32
     deadline: int
     nonce: int
+    replacements: int = 0
+    spendCap: int = 0
 
     def struct_hash(self) -> Bytes32:
         return bytes32(
@@ -237,6 +245,8 @@ class Request(TypedStruct):
                 + word_bytes32(self.data)
                 + word_uint(self.deadline, 64, "deadline")
                 + word_uint(self.nonce, 256, "nonce")
+                + word_uint(self.replacements, 8, "replacements")
+                + word_uint(self.spendCap, 128, "spendCap")
             )
         )
 

@@ -117,7 +117,7 @@ class Controller(Contract):
         return self.build("onDeviceJoin", device, provider)
 
     def open_lease(self, offer: Offer, offer_signature: bytes, request: Request, request_signature: bytes) -> Call:
-        """`openLease((address,bytes32,uint32,uint8,uint8,uint16,uint32,uint32,uint32,uint32,uint32,uint80,uint32,uint32,bytes32,uint32,uint16,uint64),bytes,(address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes)`"""
+        """`openLease((address,bytes32,uint32,uint8,uint8,uint16,uint32,uint32,uint32,uint32,uint32,uint80,uint32,uint32,bytes32,uint32,uint16,uint64),bytes,(address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256,uint8,uint128),bytes)`"""
         return self.build("openLease", offer, offer_signature, request, request_signature)
 
     async def owner(self, *, block: BlockTag = "latest") -> Address:
