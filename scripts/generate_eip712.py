@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "sdk/millpond/protocol/eip712.json"
 SOLIDITY = ROOT / "contracts/types/Signed.sol"
 PYTHON = ROOT / "sdk/millpond/protocol/signed.py"
-ONCHAIN = ("Offer", "Request", "Voucher", "Receipt")
+ONCHAIN = ("Offer", "Request", "Resize", "Voucher", "Receipt")
 # Fields that Python callers may leave out: they are zero.
 OPTIONAL = ("replacements", "spendCap")
 

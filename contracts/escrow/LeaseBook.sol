@@ -28,7 +28,8 @@ abstract contract LeaseBook is Accounts {
         uint128 burnt;
     }
 
-    /// @dev Two full slots; `group` is written for leases of a request with replacements only. `payee` is a stem, `payer` an account's
+    /// @dev Two full slots; `group` is written for leases of a request with replacements only, what follows it for resized ones:
+    /// what had accrued at the last resize, how many seconds after the opening that was, and the price that the deposit is of. `payee` is a stem, `payer` an account's
     /// id: both addresses in full would be a slot more. `openedAt` holds until 2106.
     struct LeaseRecord {
         address voucherSigner;
@@ -41,6 +42,10 @@ abstract contract LeaseBook is Accounts {
         uint24 duration;
         uint24 stoppedAfter;
         bytes32 group;
+        uint88 foldedAccrued;
+        uint24 foldedAfter;
+        uint64 openingPrice;
+        uint32 resizes;
     }
 
     /// @dev One slot: the leases of one request with replacements. `held` is what they hold and have cost. `opened` is `ENDED` when
@@ -54,6 +59,7 @@ abstract contract LeaseBook is Accounts {
     /// @dev Marks of a lease.
     uint8 internal constant SETTLED = 1;
     uint8 internal constant GROUPED = 2;
+    uint8 internal constant RESIZED = 4;
 
     uint8 internal constant ENDED = type(uint8).max;
 
@@ -113,6 +119,11 @@ abstract contract LeaseBook is Accounts {
     function groupOf(bytes32 requestHash) external view returns (address renter, uint256 opened, uint256 held) {
         GroupRecord storage group = _groups[requestHash];
         return (group.renter, group.opened, group.held);
+    }
+
+    /// @inheritdoc IEscrow
+    function resizesOf(address controller, bytes32 lease) external view returns (uint256) {
+        return _record(controller, lease).resizes;
     }
 
     /// @inheritdoc IEscrow
@@ -185,7 +196,23 @@ abstract contract LeaseBook is Accounts {
     }
 
     function _accrued(LeaseRecord storage record) internal view returns (uint256) {
-        return record.pricePerSecond * _elapsed(record);
+        return _accruedAfter(record, _elapsed(record));
+    }
+
+    /// @dev What a lease costs that is never stopped.
+    function _rentOf(LeaseRecord storage record) internal view returns (uint256) {
+        return _accruedAfter(record, record.duration);
+    }
+
+    function _depositOf(address controller, LeaseRecord storage record) internal view returns (uint256) {
+        uint256 price = _isMarked(record, RESIZED) ? record.openingPrice : record.pricePerSecond;
+        return price * _pools[controller].depositSeconds;
+    }
+
+    /// @dev `elapsed` is not before the last resize.
+    function _accruedAfter(LeaseRecord storage record, uint256 elapsed) private view returns (uint256) {
+        if (!_isMarked(record, RESIZED)) return record.pricePerSecond * elapsed;
+        return record.foldedAccrued + record.pricePerSecond * (elapsed - record.foldedAfter);
     }
 
     function _collectable(LeaseRecord storage record, uint256 cumulative) internal view returns (uint256) {

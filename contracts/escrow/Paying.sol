@@ -121,7 +121,7 @@ abstract contract Paying is LeaseBook, EIP712 {
     }
 
     function _returnOpeningDeposit(address controller, bytes32 lease, LeaseRecord storage record) private {
-        uint256 amount = uint256(record.pricePerSecond) * _pools[controller].depositSeconds;
+        uint256 amount = _depositOf(controller, record);
         if (amount == 0) return;
         _giveBack(record, amount);
 
@@ -130,10 +130,9 @@ abstract contract Paying is LeaseBook, EIP712 {
 
     function _settle(address controller, bytes32 lease, LeaseRecord storage record) private {
         require(!_isMarked(record, SETTLED), EscrowLeaseSettled(lease));
-        uint256 price = record.pricePerSecond;
         uint256 collected = record.collected;
-        uint256 refund = price * record.duration - collected;
-        uint256 burnt = collected == 0 ? price * _pools[controller].depositSeconds : 0;
+        uint256 refund = _rentOf(record) - collected;
+        uint256 burnt = collected == 0 ? _depositOf(controller, record) : 0;
 
         record.marks |= SETTLED;
         if (refund > 0) _giveBack(record, refund);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.30;
 
-import {Request} from "../types/Signed.sol";
+import {Request, Resize} from "../types/Signed.sol";
 
 /// @title Renters' money: deposits, an earmark per lease, cumulative vouchers, refunds.
 /// @notice Trusts no pool: the earmark of a lease needs the renter's own signature on a `Request` that names the pool, the highest
@@ -78,6 +78,9 @@ interface IEscrow {
         address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt
     );
     event OpeningDepositReturned(address indexed controller, bytes32 indexed lease, uint256 amount);
+    event LeaseRepriced(
+        address indexed controller, bytes32 indexed lease, uint256 pricePerSecond, uint256 accrued, uint256 rent
+    );
     event LeaseStopped(address indexed controller, bytes32 indexed lease, uint256 at);
     event LeaseSettled(address indexed controller, bytes32 indexed lease, uint256 refunded, uint256 burnt);
     event BurnFlushed(address indexed token, uint256 amount);
@@ -103,6 +106,8 @@ interface IEscrow {
     error EscrowReplacementsUsed(bytes32 request, uint256 opened, uint256 replacements);
     error EscrowSpendAboveCap(uint256 held, uint256 cap);
     error EscrowNotRenter(address caller, address renter);
+    error EscrowResizeOutdated(uint256 sequence, uint256 current);
+    error EscrowLeaseIsGrouped(bytes32 lease);
     error EscrowPayeeClash(address payee, address known);
     error EscrowBadRequestSignature(address renter);
     error EscrowLeaseUnknown(bytes32 lease);
@@ -151,6 +156,15 @@ interface IEscrow {
     function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms)
         external
         returns (bytes32 lease);
+
+    /// @notice Gives a running lease of the calling controller another price, with the payer's signature. What has accrued stays; of the
+    /// rent still to come, more is earmarked from the payer's free balance or less is kept. No time is added; the opening deposit stays
+    /// as it is. The rent of a lease of a request with replacements can only fall.
+    /// @return duration of the lease in seconds
+    /// @return previousPrice what a second cost until now
+    function resizeLease(Resize calldata resize, bytes calldata signature)
+        external
+        returns (uint256 duration, uint256 previousPrice);
 
     /// @notice Stops the meter of a lease of the calling controller, now or at its end. Once; also after it was settled.
     function stopLease(bytes32 lease) external;
@@ -215,5 +229,9 @@ interface IEscrow {
     function collectable(address controller, bytes32 lease, uint128 cumulative) external view returns (uint256);
     function isNonceUsed(address renter, uint256 nonce) external view returns (bool);
     function requestDigest(Request calldata request) external view returns (bytes32);
+    function resizeDigest(Resize calldata resize) external view returns (bytes32);
+
+    /// @notice How often a lease was resized: the `sequence` of the next `Resize`.
+    function resizesOf(address controller, bytes32 lease) external view returns (uint256);
     function voucherDigest(bytes32 lease, uint128 cumulative) external view returns (bytes32);
 }

@@ -329,3 +329,27 @@ def test_depositWithPermit_usedPermit_stillDeposits(money: Money) -> None:
     empty = (0, 27, EMPTY, EMPTY)
     money.escrow.depositWithPermit(money.token, 40, *empty, {"from": money.renter})
     assert money.free(money.renter) == FUNDS + 40
+
+
+def test_resizeLease_dearer_foldsWhatAccrued(money: Money, lease: str) -> None:
+    at = opened_at(money, lease) + 600
+    resize = money.resize(lease, 2 * PRICE, 0)
+    assert money.escrow.resizeDigest(tuple(resize.values())) == digest_of("Resize", resize, money.escrow.address)
+    next_block_at(at)
+    tx = money.pool.resizeLease(tuple(resize.values()), money.signed_resize(resize), {"from": money.admin})
+    rent = 600 * PRICE + (DURATION - 600) * 2 * PRICE
+    event = tx.events["LeaseRepriced"]
+    assert (event["pricePerSecond"], event["accrued"], event["rent"]) == (2 * PRICE, 600 * PRICE, rent)
+    assert money.free(money.renter) == FUNDS - DEPOSIT - rent
+    with refusal("EscrowResizeOutdated", 0, 1):
+        money.pool.resizeLease(tuple(resize.values()), money.signed_resize(resize), {"from": money.admin})
+    warp_to(at + 100)
+    assert money.escrow.accruedOf(money.pool, lease) == 800 * PRICE
+
+
+def test_resizeLease_notSignedByPayer_reverts(money: Money, lease: str) -> None:
+    resize = money.resize(lease, PRICE, 0)
+    with refusal("EscrowBadRequestSignature", money.renter):
+        money.pool.resizeLease(
+            tuple(resize.values()), money.signed_resize(resize, money.stranger), {"from": money.admin}
+        )

@@ -252,6 +252,52 @@ class Request(TypedStruct):
 
 
 @dataclass(frozen=True, slots=True)
+class Resize(TypedStruct):
+    """New size and price of a running lease, signed by its payer; the provider submits it. Domain contract: Escrow.
+
+    lease: lease id
+    share: compute share from now on, per mille of the device
+    memoryMiB: device memory from now on
+    pricePerSecond: price from now on, token base units per second
+    sequence: how often the lease was resized before
+    deadline: last second, exclusive, in which the lease may be resized
+    """
+
+    TYPE: ClassVar[str] = (
+        "Resize(bytes32 lease,uint16 share,uint32 memoryMiB,uint80 pricePerSecond,uint32 sequence,uint64 deadline)"
+    )
+    TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("bytes32", "lease"),
+        ("uint16", "share"),
+        ("uint32", "memoryMiB"),
+        ("uint80", "pricePerSecond"),
+        ("uint32", "sequence"),
+        ("uint64", "deadline"),
+    )
+
+    lease: Bytes32
+    share: int
+    memoryMiB: int
+    pricePerSecond: int
+    sequence: int
+    deadline: int
+
+    def struct_hash(self) -> Bytes32:
+        return bytes32(
+            keccak256(
+                self.TYPE_HASH
+                + word_bytes32(self.lease)
+                + word_uint(self.share, 16, "share")
+                + word_uint(self.memoryMiB, 32, "memoryMiB")
+                + word_uint(self.pricePerSecond, 80, "pricePerSecond")
+                + word_uint(self.sequence, 32, "sequence")
+                + word_uint(self.deadline, 64, "deadline")
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Voucher(TypedStruct):
     """The only payment: what a lease has earned so far. Signed by the lease's voucherSigner. Domain contract: Escrow.
 
@@ -403,4 +449,4 @@ class Envelope(TypedStruct):
         )
 
 
-Signable = Offer | Request | Voucher | Receipt | Envelope
+Signable = Offer | Request | Resize | Voucher | Receipt | Envelope

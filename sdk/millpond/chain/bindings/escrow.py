@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millpond.chain import artefacts
-from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, PoolTerms, VoucherClaim
+from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, PoolTerms, Resize, VoucherClaim
 from millpond.chain.calls import Call, Contract
 from millpond.chain.eth import BlockTag, Eth
 from millpond.protocol.ids import Address, Bytes32
@@ -146,6 +146,20 @@ class Escrow(Contract):
     async def request_digest(self, request: Request, *, block: BlockTag = "latest") -> Bytes32:
         """`requestDigest((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256,uint8,uint128))`"""
         result: Bytes32 = await self.read("requestDigest", request, block=block)
+        return result
+
+    async def resize_digest(self, resize: Resize, *, block: BlockTag = "latest") -> Bytes32:
+        """`resizeDigest((bytes32,uint16,uint32,uint80,uint32,uint64))`"""
+        result: Bytes32 = await self.read("resizeDigest", resize, block=block)
+        return result
+
+    def resize_lease(self, resize: Resize, signature: bytes) -> Call:
+        """`resizeLease((bytes32,uint16,uint32,uint80,uint32,uint64),bytes)`"""
+        return self.build("resizeLease", resize, signature)
+
+    async def resizes_of(self, controller: Address, lease: Bytes32, *, block: BlockTag = "latest") -> int:
+        """`resizesOf(address,bytes32)`"""
+        result: int = await self.read("resizesOf", controller, lease, block=block)
         return result
 
     def settle(self, controller: Address, lease: Bytes32) -> Call:
