@@ -151,6 +151,33 @@ contract Devices is IDevices {
         return true;
     }
 
+    /// @inheritdoc IDevices
+    function reslice(
+        bytes32 device,
+        uint16 stint,
+        uint16 previousShare,
+        uint32 previousMemoryMiB,
+        uint16 share,
+        uint32 memoryMiB
+    ) external {
+        Device storage record = _devices[device];
+        require(record.pool == msg.sender && record.stint == stint, DevicesNotInPool(device, msg.sender));
+        require(!record.isDraining, DevicesDraining(device));
+        require(share != 0 && memoryMiB != 0, DevicesEmptySlice());
+        (uint256 usedShare, uint256 usedMemory) = (record.usedShare, record.usedMemoryMiB);
+        require(previousShare <= usedShare, DevicesReleaseAbove(usedShare, previousShare));
+        require(previousMemoryMiB <= usedMemory, DevicesReleaseAbove(usedMemory, previousMemoryMiB));
+        uint256 freeShare = WHOLE + previousShare - usedShare;
+        require(share <= freeShare, DevicesShareFull(freeShare, share));
+        uint256 freeMemory = uint256(record.memoryMiB) + previousMemoryMiB - usedMemory;
+        require(memoryMiB <= freeMemory, DevicesMemoryFull(freeMemory, memoryMiB));
+
+        record.usedShare = (usedShare + share - previousShare).toUint16();
+        record.usedMemoryMiB = (usedMemory + memoryMiB - previousMemoryMiB).toUint32();
+
+        emit SliceResized(device, previousShare, previousMemoryMiB, share, memoryMiB);
+    }
+
     /* VIEWS */
 
     /// @inheritdoc IDevices

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "sdk/millpond/protocol/eip712.json"
 SOLIDITY = ROOT / "contracts/types/Signed.sol"
 PYTHON = ROOT / "sdk/millpond/protocol/signed.py"
-ONCHAIN = ("Offer", "Request", "Voucher", "Receipt")
+ONCHAIN = ("Offer", "Request", "Resize", "Voucher", "Receipt")
+# Fields that Python callers may leave out: they are zero.
+OPTIONAL = ("replacements", "spendCap")
 
 
 def type_string(name: str, spec: dict[str, Any]) -> str:
@@ -98,7 +100,9 @@ def python_class(name: str, spec: dict[str, Any]) -> list[str]:
     lines += ["    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = ("]
     lines += [f'        ("{kind}", "{field}"),' for kind, field, _ in spec["fields"]]
     lines += ["    )", ""]
-    lines += [f"    {field}: {python_kind(kind)}" for kind, field, _ in spec["fields"]]
+    lines += [
+        f"    {field}: {python_kind(kind)}{' = 0' if field in OPTIONAL else ''}" for kind, field, _ in spec["fields"]
+    ]
     lines += ["", "    def struct_hash(self) -> Bytes32:"]
     lines += ["        return bytes32(", "            keccak256(", "                self.TYPE_HASH"]
     lines += [f"                + {python_word(kind, field)}" for kind, field, _ in spec["fields"]]

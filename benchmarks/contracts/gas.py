@@ -3,7 +3,7 @@
     python benchmarks/contracts/gas.py            measure, print, write tests/contracts/gas.json
     python benchmarks/contracts/gas.py --check    measure, print, compare with the file: exit 1 on a rise above 2 %
 
-Exit 1 in both when an operation is above its ceiling. Anchors were measured side by side on Anvil with the optimizer on; their
+Exit 1 in both when an operation is above its ceiling. `resize_lease` is the second resize of a lease: the first writes one slot more. Anchors were measured side by side on Anvil with the optimizer on; their
 projects: Prime Intellect, Graph Horizon, Janction, EAS.
 """
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.30;
 
+import {IERC20Permit} from "@openzeppelin/contracts/token/ERC20/extensions/IERC20Permit.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
@@ -54,19 +55,29 @@ abstract contract Accounts is IEscrow, ReentrancyGuardTransient {
 
     /// @inheritdoc IEscrow
     function deposit(address token, uint256 amount) external nonReentrant returns (uint256 received) {
+        return _deposit(token, amount, msg.sender);
+    }
+
+    /// @inheritdoc IEscrow
+    function depositFor(address token, address account, uint256 amount)
+        external
+        nonReentrant
+        returns (uint256 received)
+    {
+        require(account != address(0), EscrowZeroAddress());
+        return _deposit(token, amount, account);
+    }
+
+    /// @inheritdoc IEscrow
+    function depositWithPermit(address token, uint256 amount, uint256 deadline, uint8 v, bytes32 r, bytes32 s)
+        external
+        nonReentrant
+        returns (uint256 received)
+    {
         require(TOKENS.isListed(token), EscrowTokenNotListed(token));
-        uint16 id = _learnTokenId(token);
-
-        uint256 balance;
-        (received, balance) = Transfers.pull(token, msg.sender, amount);
-        require(received > 0, EscrowZeroAmount());
-        require(balance <= MOST_BALANCE, EscrowBalanceAbove(balance, MOST_BALANCE));
-
-        Account storage account = _accounts[id][msg.sender];
-        _idOf(account, id, msg.sender);
-        account.free += received.toUint88();
-
-        emit Deposited(token, msg.sender, msg.sender, received);
+        // Who sent the permit first has done its work: what counts is the allowance.
+        try IERC20Permit(token).permit(msg.sender, address(this), amount, deadline, v, r, s) {} catch {}
+        return _deposit(token, amount, msg.sender);
     }
 
     /// @inheritdoc IEscrow
@@ -161,6 +172,23 @@ abstract contract Accounts is IEscrow, ReentrancyGuardTransient {
     }
 
     /* INTERNALS */
+
+    /// @dev Pulls from the caller, credits `account`.
+    function _deposit(address token, uint256 amount, address account) private returns (uint256 received) {
+        require(TOKENS.isListed(token), EscrowTokenNotListed(token));
+        uint16 id = _learnTokenId(token);
+
+        uint256 balance;
+        (received, balance) = Transfers.pull(token, msg.sender, amount);
+        require(received > 0, EscrowZeroAmount());
+        require(balance <= MOST_BALANCE, EscrowBalanceAbove(balance, MOST_BALANCE));
+
+        Account storage entry = _accounts[id][account];
+        _idOf(entry, id, account);
+        entry.free += received.toUint88();
+
+        emit Deposited(token, account, msg.sender, received);
+    }
 
     function _useNonce(address renter, uint256 nonce) internal {
         uint256 bit = 1 << (nonce & 0xff);

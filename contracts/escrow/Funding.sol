@@ -16,6 +16,8 @@ abstract contract Funding is LeaseBook, EIP712 {
     using SafeCast for uint256;
     using Signed for Request;
 
+    uint256 public constant MOST_REPLACEMENTS = 32;
+
     /// @inheritdoc IEscrow
     function openLease(Request memory request, bytes calldata signature, LeaseTerms memory terms)
         public
@@ -30,9 +32,21 @@ abstract contract Funding is LeaseBook, EIP712 {
         bool isSigned = Signatures.isValid(request.renter, _hashTypedDataV4(requestHash), signature);
         require(isSigned, EscrowBadRequestSignature(request.renter));
 
-        _useNonce(request.renter, request.nonce);
         lease = LeaseIds.compute(msg.sender, terms.offer, requestHash);
-        _fund(lease, request, terms, depositSeconds);
+        LeaseRecord storage record = _leases[msg.sender][lease];
+        uint256 earmark = uint256(terms.pricePerSecond) * (terms.duration + depositSeconds);
+        if (request.replacements == 0) _useNonce(request.renter, request.nonce);
+        else _joinGroup(lease, record, requestHash, request, earmark);
+        _fund(lease, record, request, terms, earmark);
+    }
+
+    /// @inheritdoc IEscrow
+    function endRequest(bytes32 requestHash) external {
+        GroupRecord storage group = _groups[requestHash];
+        require(msg.sender == group.renter, EscrowNotRenter(msg.sender, group.renter));
+        group.opened = ENDED;
+
+        emit RequestEnded(msg.sender, requestHash);
     }
 
     /// @inheritdoc IEscrow
@@ -63,15 +77,48 @@ abstract contract Funding is LeaseBook, EIP712 {
         _checkTerm("pricePerSecond", terms.pricePerSecond, 0, type(uint64).max);
     }
 
-    function _fund(bytes32 lease, Request memory request, LeaseTerms memory terms, uint256 depositSeconds) private {
+    /// @dev The first lease of a group uses the nonce up; each of the others is one of `replacements`.
+    function _joinGroup(
+        bytes32 lease,
+        LeaseRecord storage record,
+        bytes32 requestHash,
+        Request memory request,
+        uint256 earmark
+    ) private {
+        _checkTerm("replacements", request.replacements, 1, MOST_REPLACEMENTS);
+        require(record.payer == 0, EscrowLeaseExists(lease));
+        GroupRecord storage group = _groups[requestHash];
+        uint256 opened = group.opened;
+        require(opened <= request.replacements, EscrowReplacementsUsed(requestHash, opened, request.replacements));
+        uint256 held = group.held + earmark;
+        require(held <= request.spendCap, EscrowSpendAboveCap(held, request.spendCap));
+
+        if (opened == 0) {
+            _useNonce(request.renter, request.nonce);
+            group.renter = request.renter;
+        }
+        group.opened = (opened + 1).toUint8();
+        group.held = held.toUint88();
+        record.marks = GROUPED;
+        record.group = requestHash;
+
+        emit LeaseGrouped(requestHash, lease, opened + 1, held);
+    }
+
+    function _fund(
+        bytes32 lease,
+        LeaseRecord storage record,
+        Request memory request,
+        LeaseTerms memory terms,
+        uint256 earmark
+    ) private {
         uint16 tokenId = _tokenIds[request.token];
-        uint256 earmark = uint256(terms.pricePerSecond) * (terms.duration + depositSeconds);
         Account storage account = _accounts[tokenId][request.renter];
         uint256 available = account.free;
         require(available >= earmark, EscrowInsufficientFree(available, earmark));
 
         account.free = (available - earmark).toUint88();
-        _write(_leases[msg.sender][lease], _idOf(account, tokenId, request.renter), request.voucherSigner, terms);
+        _write(record, _idOf(account, tokenId, request.renter), request.voucherSigner, terms);
 
         emit LeaseFunded(
             msg.sender, lease, request.renter, request.token, earmark, terms, request.voucherSigner, request.nonce

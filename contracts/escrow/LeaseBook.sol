@@ -28,25 +28,47 @@ abstract contract LeaseBook is Accounts {
         uint128 burnt;
     }
 
-    /// @dev Two full slots. `payee` is a stem, `payer` an account's id: both addresses in full would be a third. `openedAt` holds
-    /// until 2106.
+    /// @dev Two full slots; `group` is written for leases of a request with replacements only, what follows it for resized ones:
+    /// what had accrued at the last resize, how many seconds after the opening that was, and the price that the deposit is of. `payee` is a stem, `payer` an account's
+    /// id: both addresses in full would be a slot more. `openedAt` holds until 2106.
     struct LeaseRecord {
         address voucherSigner;
         uint88 collected;
-        bool isSettled;
+        uint8 marks;
         bytes10 payee;
         uint32 payer;
         uint64 pricePerSecond;
         uint32 openedAt;
         uint24 duration;
         uint24 stoppedAfter;
+        bytes32 group;
+        uint88 foldedAccrued;
+        uint24 foldedAfter;
+        uint64 openingPrice;
+        uint32 resizes;
     }
+
+    /// @dev One slot: the leases of one request with replacements. `held` is what they hold and have cost. `opened` is `ENDED` when
+    /// the renter wants no more.
+    struct GroupRecord {
+        address renter;
+        uint8 opened;
+        uint88 held;
+    }
+
+    /// @dev Marks of a lease.
+    uint8 internal constant SETTLED = 1;
+    uint8 internal constant GROUPED = 2;
+    uint8 internal constant RESIZED = 4;
+
+    uint8 internal constant ENDED = type(uint8).max;
 
     /// @dev The payees of all leases by their last 10 bytes. Who finds two accounts with the same can have one of them paid here.
     mapping(bytes10 stem => address payee) internal _payees;
     mapping(address controller => PoolRecord) internal _pools;
     mapping(address controller => mapping(uint16 tokenId => Takings)) internal _takings;
     mapping(address controller => mapping(bytes32 lease => LeaseRecord)) internal _leases;
+    mapping(bytes32 requestHash => GroupRecord) internal _groups;
 
     /// @inheritdoc IEscrow
     function sweep(address controller, address token) external nonReentrant returns (uint256 fees, uint256 burnt) {
@@ -83,7 +105,7 @@ abstract contract LeaseBook is Accounts {
         account.stoppedAfter = record.stoppedAfter;
         account.collected = record.collected;
         account.accrued = _accrued(record).toUint128();
-        account.isSettled = record.isSettled;
+        account.isSettled = _isMarked(record, SETTLED);
         account.isDepositReturned = record.collected > 0;
     }
 
@@ -91,6 +113,17 @@ abstract contract LeaseBook is Accounts {
     function termsOf(address controller) external view returns (PoolTerms memory) {
         PoolRecord storage pool = _pools[controller];
         return PoolTerms(pool.treasury, pool.feePpm, pool.burnPpm, pool.claimWindow, pool.depositSeconds);
+    }
+
+    /// @inheritdoc IEscrow
+    function groupOf(bytes32 requestHash) external view returns (address renter, uint256 opened, uint256 held) {
+        GroupRecord storage group = _groups[requestHash];
+        return (group.renter, group.opened, group.held);
+    }
+
+    /// @inheritdoc IEscrow
+    function resizesOf(address controller, bytes32 lease) external view returns (uint256) {
+        return _record(controller, lease).resizes;
     }
 
     /// @inheritdoc IEscrow
@@ -139,6 +172,16 @@ abstract contract LeaseBook is Accounts {
         require(record.payer != 0, EscrowLeaseUnknown(lease));
     }
 
+    function _isMarked(LeaseRecord storage record, uint8 mark) internal view returns (bool) {
+        return record.marks & mark != 0;
+    }
+
+    /// @dev Gives the payer back what a lease held for it.
+    function _giveBack(LeaseRecord storage record, uint256 amount) internal {
+        _refund(record.payer, amount);
+        if (_isMarked(record, GROUPED)) _groups[record.group].held -= amount.toUint88();
+    }
+
     /// @dev Seconds the meter has run.
     function _elapsed(LeaseRecord storage record) internal view returns (uint256) {
         uint256 stoppedAfter = record.stoppedAfter;
@@ -153,11 +196,27 @@ abstract contract LeaseBook is Accounts {
     }
 
     function _accrued(LeaseRecord storage record) internal view returns (uint256) {
-        return record.pricePerSecond * _elapsed(record);
+        return _accruedAfter(record, _elapsed(record));
+    }
+
+    /// @dev What a lease costs that is never stopped.
+    function _rentOf(LeaseRecord storage record) internal view returns (uint256) {
+        return _accruedAfter(record, record.duration);
+    }
+
+    function _depositOf(address controller, LeaseRecord storage record) internal view returns (uint256) {
+        uint256 price = _isMarked(record, RESIZED) ? record.openingPrice : record.pricePerSecond;
+        return price * _pools[controller].depositSeconds;
+    }
+
+    /// @dev `elapsed` is not before the last resize.
+    function _accruedAfter(LeaseRecord storage record, uint256 elapsed) private view returns (uint256) {
+        if (!_isMarked(record, RESIZED)) return record.pricePerSecond * elapsed;
+        return record.foldedAccrued + record.pricePerSecond * (elapsed - record.foldedAfter);
     }
 
     function _collectable(LeaseRecord storage record, uint256 cumulative) internal view returns (uint256) {
-        if (record.isSettled) return 0;
+        if (_isMarked(record, SETTLED)) return 0;
         return Math.saturatingSub(Math.min(cumulative, _accrued(record)), record.collected);
     }
 }

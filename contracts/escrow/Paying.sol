@@ -47,7 +47,7 @@ abstract contract Paying is LeaseBook, EIP712 {
         returns (uint256 paid)
     {
         LeaseRecord storage record = _record(controller, lease);
-        require(!record.isSettled, EscrowLeaseSettled(lease));
+        require(!_isMarked(record, SETTLED), EscrowLeaseSettled(lease));
 
         paid = _collect(controller, lease, cumulative, signature);
         require(paid > 0, EscrowNothingToCollect(record.collected, Math.min(cumulative, _accrued(record))));
@@ -121,22 +121,21 @@ abstract contract Paying is LeaseBook, EIP712 {
     }
 
     function _returnOpeningDeposit(address controller, bytes32 lease, LeaseRecord storage record) private {
-        uint256 amount = uint256(record.pricePerSecond) * _pools[controller].depositSeconds;
+        uint256 amount = _depositOf(controller, record);
         if (amount == 0) return;
-        _refund(record.payer, amount);
+        _giveBack(record, amount);
 
         emit OpeningDepositReturned(controller, lease, amount);
     }
 
     function _settle(address controller, bytes32 lease, LeaseRecord storage record) private {
-        require(!record.isSettled, EscrowLeaseSettled(lease));
-        uint256 price = record.pricePerSecond;
+        require(!_isMarked(record, SETTLED), EscrowLeaseSettled(lease));
         uint256 collected = record.collected;
-        uint256 refund = price * record.duration - collected;
-        uint256 burnt = collected == 0 ? price * _pools[controller].depositSeconds : 0;
+        uint256 refund = _rentOf(record) - collected;
+        uint256 burnt = collected == 0 ? _depositOf(controller, record) : 0;
 
-        record.isSettled = true;
-        if (refund > 0) _refund(record.payer, refund);
+        record.marks |= SETTLED;
+        if (refund > 0) _giveBack(record, refund);
         if (burnt > 0) _take(controller, _holders[record.payer].tokenId, 0, burnt);
 
         emit LeaseSettled(controller, lease, refund, burnt);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.30;
 
-import {Offer, Request} from "../types/Signed.sol";
+import {Offer, Request, Resize} from "../types/Signed.sol";
 import {IDevices} from "./IDevices.sol";
 import {IEscrow} from "./IEscrow.sol";
 import {IPoolTerms} from "./IPoolTerms.sol";
@@ -73,6 +73,8 @@ interface IController is IProvisionTerms, IPoolTerms {
         uint256 endsAt,
         Offer terms
     );
+    event LeaseResized(bytes32 indexed lease, uint256 share, uint256 memoryMiB, uint256 pricePerSecond);
+    event LeaseReclaimed(bytes32 indexed lease, uint256 compensation);
     event LeaseNoticed(bytes32 indexed lease, uint256 endsAt);
     event PaymentDemanded(bytes32 indexed lease, uint256 collected, uint256 answerBy);
     event LeaseClosed(bytes32 indexed lease, address indexed by, CloseReason reason, uint256 at);
@@ -121,6 +123,8 @@ interface IController is IProvisionTerms, IPoolTerms {
     error ControllerNotDemanded(bytes32 lease);
     error ControllerDemandRunning(uint256 answerBy, uint256 time);
     error ControllerDemandAnswered(uint256 collected, uint256 needed);
+    error ControllerCompensationAbove(uint256 compensation, uint256 most);
+    error ControllerCompensationShort(uint256 credited, uint256 compensation);
     error ControllerWindowOpen(uint256 endsAt, uint256 time);
     error ControllerTtlOutside(uint256 ttl, uint256 longest);
     error ControllerTextTooLong(uint256 length, uint256 most);
@@ -142,11 +146,19 @@ interface IController is IProvisionTerms, IPoolTerms {
         bytes calldata requestSignature
     ) external returns (bytes32 lease);
 
+    /// @notice Gives an open lease another slice of its device and another price until its end, as its payer signed for Escrow.
+    /// Provider's owner or operator. Slice ledger, exposure and earmark follow; a demand for payment lapses.
+    function resizeLease(Resize calldata resize, bytes calldata signature) external;
+
     /// @notice Starts the promised notice, which ends with the lease at the latest. Provider's owner or operator.
     function giveNotice(bytes32 lease) external;
 
     /// @notice Closes: the renter (or its voucher signer) at any time; the provider after its notice; anyone from the end on.
     function closeLease(bytes32 lease) external;
+
+    /// @notice Closes at once. For the seconds of promised notice that are missing, the caller pays the lease's price to the renter in
+    /// this call: it approves that to the pool, and sets the most it will pay. Provider's owner or operator.
+    function reclaimLease(bytes32 lease, uint256 mostCompensation) external;
 
     /// @notice Demands a newer voucher on chain. Provider's owner or operator. A later demand replaces an earlier one.
     function demandPayment(bytes32 lease) external;

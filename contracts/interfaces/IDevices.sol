@@ -47,6 +47,9 @@ interface IDevices {
     event DeviceDraining(bytes32 indexed device, bool isDraining);
     event OffersCancelled(bytes32 indexed device, uint32 epoch);
     event SliceReserved(bytes32 indexed device, uint16 share, uint32 memoryMiB, uint256 until);
+    event SliceResized(
+        bytes32 indexed device, uint16 previousShare, uint32 previousMemoryMiB, uint16 share, uint32 memoryMiB
+    );
     event SliceReleased(bytes32 indexed device, uint16 share, uint32 memoryMiB);
 
     error DevicesProviderKnown(address provider);
@@ -100,6 +103,16 @@ interface IDevices {
 
     /// @notice Frees a slice reserved in the device's stay `stint`; without effect when that stay is over. Returns whether it did.
     function release(bytes32 device, uint16 share, uint32 memoryMiB, uint16 stint) external returns (bool);
+
+    /// @notice Gives a slice reserved in the device's present stay `stint` another size, until the same time.
+    function reslice(
+        bytes32 device,
+        uint16 stint,
+        uint16 previousShare,
+        uint32 previousMemoryMiB,
+        uint16 share,
+        uint32 memoryMiB
+    ) external;
 
     /* VIEWS */
     function deviceId(address provider, bytes32 uuidHash) external pure returns (bytes32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.30;
 
-import {Request} from "../types/Signed.sol";
+import {Request, Resize} from "../types/Signed.sol";
 
 /// @title Renters' money: deposits, an earmark per lease, cumulative vouchers, refunds.
 /// @notice Trusts no pool: the earmark of a lease needs the renter's own signature on a `Request` that names the pool, the highest
@@ -60,6 +60,8 @@ interface IEscrow {
     event Withdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
     event OwedWithdrawn(address indexed token, address indexed account, address indexed to, uint256 amount);
     event RequestCancelled(address indexed renter, uint256 nonce);
+    event LeaseGrouped(bytes32 indexed request, bytes32 indexed lease, uint256 opened, uint256 held);
+    event RequestEnded(address indexed renter, bytes32 indexed request);
     event LeaseFunded(
         address indexed controller,
         bytes32 indexed lease,
@@ -76,6 +78,9 @@ interface IEscrow {
         address indexed controller, bytes32 indexed lease, uint256 cumulative, uint256 paid, uint256 fee, uint256 burnt
     );
     event OpeningDepositReturned(address indexed controller, bytes32 indexed lease, uint256 amount);
+    event LeaseRepriced(
+        address indexed controller, bytes32 indexed lease, uint256 pricePerSecond, uint256 accrued, uint256 rent
+    );
     event LeaseStopped(address indexed controller, bytes32 indexed lease, uint256 at);
     event LeaseSettled(address indexed controller, bytes32 indexed lease, uint256 refunded, uint256 burnt);
     event BurnFlushed(address indexed token, uint256 amount);
@@ -97,6 +102,12 @@ interface IEscrow {
     error EscrowDepositAboveRequest(uint256 depositSeconds, uint256 most);
     error EscrowOfferNotRequested(bytes32 offer, bytes32 requested);
     error EscrowBadTerms(bytes32 term, uint256 value, uint256 bound);
+    error EscrowLeaseExists(bytes32 lease);
+    error EscrowReplacementsUsed(bytes32 request, uint256 opened, uint256 replacements);
+    error EscrowSpendAboveCap(uint256 held, uint256 cap);
+    error EscrowNotRenter(address caller, address renter);
+    error EscrowResizeOutdated(uint256 sequence, uint256 current);
+    error EscrowLeaseIsGrouped(bytes32 lease);
     error EscrowPayeeClash(address payee, address known);
     error EscrowBadRequestSignature(address renter);
     error EscrowLeaseUnknown(bytes32 lease);
@@ -112,6 +123,14 @@ interface IEscrow {
     /// @notice Adds `amount` of a listed token to the caller's free balance; credits what really arrived.
     function deposit(address token, uint256 amount) external returns (uint256 received);
 
+    /// @notice Adds `amount` of the caller's tokens to the free balance of `account`: a gift, for `account` to use and to withdraw.
+    function depositFor(address token, address account, uint256 amount) external returns (uint256 received);
+
+    /// @notice Deposits with the caller's ERC-2612 permit. A permit that somebody else has sent already does no harm.
+    function depositWithPermit(address token, uint256 amount, uint256 deadline, uint8 v, bytes32 r, bytes32 s)
+        external
+        returns (uint256 received);
+
     /// @notice Announces a withdrawal of up to `amount` in place of any earlier notice. The money stays usable for leases and may
     /// leave after `NOTICE`: whoever relies on a renter's money counts `free` less `noticed`.
     function noticeWithdrawal(address token, uint256 amount) external;
@@ -122,14 +141,30 @@ interface IEscrow {
     /// @notice Voids one nonce of the caller, so that a request signed with it can open nothing.
     function cancelRequest(uint256 nonce) external;
 
+    /// @notice Lets a request with replacements open no more leases. By its renter, once the first is open; before that,
+    /// `cancelRequest` does.
+    function endRequest(bytes32 requestHash) external;
+
     /* LEASES: called by the controller the renter named */
 
     /// @notice Earmarks the most the lease can cost: `pricePerSecond * (duration + depositSeconds)`. The caller's first lease asks it
     /// for its `IPoolTerms`.
+    /// @dev A request with `replacements` may open that many leases after its first, under the same terms and until its deadline, as
+    /// long as what all of them hold and have cost stays within `spendCap`; what was given back counts no more. Its nonce is used by
+    /// the first.
     /// @return lease `keccak256(abi.encode(chainid, caller, terms.offer, struct hash of request))`, so that no voucher fits two leases.
     function openLease(Request calldata request, bytes calldata signature, LeaseTerms calldata terms)
         external
         returns (bytes32 lease);
+
+    /// @notice Gives a running lease of the calling controller another price, with the payer's signature. What has accrued stays; of the
+    /// rent still to come, more is earmarked from the payer's free balance or less is kept. No time is added; the opening deposit stays
+    /// as it is. The rent of a lease of a request with replacements can only fall.
+    /// @return duration of the lease in seconds
+    /// @return previousPrice what a second cost until now
+    function resizeLease(Resize calldata resize, bytes calldata signature)
+        external
+        returns (uint256 duration, uint256 previousPrice);
 
     /// @notice Stops the meter of a lease of the calling controller, now or at its end. Once; also after it was settled.
     function stopLease(bytes32 lease) external;
@@ -181,6 +216,9 @@ interface IEscrow {
     /// @notice What `controller` takes of its leases; all zero before its first lease.
     function termsOf(address controller) external view returns (PoolTerms memory);
 
+    /// @notice Leases opened by a request with replacements (255 when its renter ended it), and what they hold and have cost.
+    function groupOf(bytes32 requestHash) external view returns (address renter, uint256 opened, uint256 held);
+
     /// @notice Fees and burns of the leases of `controller` that wait for `sweep`.
     function takings(address controller, address token) external view returns (uint256 fees, uint256 burnt);
 
@@ -191,5 +229,9 @@ interface IEscrow {
     function collectable(address controller, bytes32 lease, uint128 cumulative) external view returns (uint256);
     function isNonceUsed(address renter, uint256 nonce) external view returns (bool);
     function requestDigest(Request calldata request) external view returns (bytes32);
+    function resizeDigest(Resize calldata resize) external view returns (bytes32);
+
+    /// @notice How often a lease was resized: the `sequence` of the next `Resize`.
+    function resizesOf(address controller, bytes32 lease) external view returns (uint256);
     function voucherDigest(bytes32 lease, uint128 cumulative) external view returns (bytes32);
 }

@@ -19,6 +19,9 @@ library PoolArgs {
 
     uint256 internal constant LENGTH = 160;
 
+    /// @dev Bytes of a clone's own code, before its arguments.
+    uint256 private constant CODE_LENGTH = 45;
+
     function pack(address founder, bytes32 label, IController.PoolParams memory params)
         internal
         pure
@@ -38,6 +41,40 @@ library PoolArgs {
         // forge-lint: disable-next-line(unsafe-typecast)
         args.founder = address(uint160(times));
         _readTimes(args.params, times);
+    }
+
+    // Each cast below drops the neighbours of the field it reads.
+    // forge-lint: disable-start(unsafe-typecast)
+
+    /// @notice What an opening needs to know of the running clone; as `unpack` says it, for a fifth of its gas.
+    function openingRules() internal view returns (address token, uint256 exposurePpm, uint256 maxDuration) {
+        token = address(uint160(_word(0)));
+        exposurePpm = uint24(_word(2) >> 160);
+        maxDuration = uint32(_word(3) >> 160);
+    }
+
+    /// @notice What the running clone takes of its leases; as `unpack` says it.
+    function takings()
+        internal
+        view
+        returns (address treasury, uint24 feePpm, uint24 burnPpm, uint24 claimWindow, uint16 depositSeconds)
+    {
+        (uint256 money, uint256 shares) = (_word(0), _word(2));
+        treasury = address(uint160(shares));
+        feePpm = uint24(money >> 208);
+        burnPpm = uint24(money >> 232);
+        claimWindow = uint24(money >> 160);
+        depositSeconds = uint16(shares >> 208);
+    }
+
+    // forge-lint: disable-end(unsafe-typecast)
+
+    /// @dev Reads into the scratch space.
+    function _word(uint256 index) private view returns (uint256 result) {
+        assembly ("memory-safe") {
+            extcodecopy(address(), 0, add(CODE_LENGTH, mul(32, index)), 32)
+            result := mload(0)
+        }
     }
 
     function _money(IController.PoolParams memory params) private pure returns (uint256) {

@@ -5,7 +5,7 @@ import {IEscrow} from "../interfaces/IEscrow.sol";
 import {IPoolTerms} from "../interfaces/IPoolTerms.sol";
 import {IProvisionTerms} from "../interfaces/IProvisionTerms.sol";
 import {IStaking} from "../interfaces/IStaking.sol";
-import {Request} from "../types/Signed.sol";
+import {Request, Resize} from "../types/Signed.sol";
 
 /// @title Plays a Controller: does to Escrow and Staking whatever anyone tells it.
 contract MockPool is IProvisionTerms, IPoolTerms {
@@ -36,6 +36,10 @@ contract MockPool is IProvisionTerms, IPoolTerms {
         returns (bytes32 lease)
     {
         return ESCROW.openLease(request, signature, terms);
+    }
+
+    function resizeLease(Resize calldata resize, bytes calldata signature) external {
+        ESCROW.resizeLease(resize, signature);
     }
 
     function stopLease(bytes32 lease) external {

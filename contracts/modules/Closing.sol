@@ -83,7 +83,7 @@ abstract contract Closing is Leases {
     }
 
     function _close(bytes32 lease, LeaseRecord storage record, IEscrow.LeaseAccount memory account, CloseReason reason)
-        private
+        internal
     {
         uint256 endsAt = _endOf(account);
         bytes32 device = _roster[record.device];

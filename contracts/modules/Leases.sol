@@ -93,7 +93,10 @@ abstract contract Leases is Entry, ReentrancyGuardTransient {
     }
 
     function _requireProvider(LeaseRecord storage record) internal view {
-        IDevices.Standing memory standing = devices.standingOf(_roster[record.device]);
+        _requireProvider(devices.standingOf(_roster[record.device]));
+    }
+
+    function _requireProvider(IDevices.Standing memory standing) internal view {
         bool isProvider = msg.sender == standing.provider || msg.sender == standing.operator;
         require(isProvider, ControllerNotParty(msg.sender));
     }

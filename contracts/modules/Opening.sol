@@ -4,6 +4,7 @@ pragma solidity 0.8.30;
 import {IController} from "../interfaces/IController.sol";
 import {IDevices} from "../interfaces/IDevices.sol";
 import {IEscrow} from "../interfaces/IEscrow.sol";
+import {PoolArgs} from "../libraries/PoolArgs.sol";
 import {PoolLimits} from "../libraries/PoolLimits.sol";
 import {Signatures} from "../libraries/Signatures.sol";
 import {Offer, Request, Signed} from "../types/Signed.sol";
@@ -69,10 +70,10 @@ abstract contract Opening is Leases, EIP712 {
         view
         returns (uint256 exposure)
     {
-        PoolParams memory rules = params();
-        _checkConsent(request, offerHash, rules.token);
-        _checkFit(offer, request, rules.maxDuration);
-        return _exposureOf(offer.pricePerSecond, request.duration, rules.exposurePpm);
+        (address token, uint256 exposurePpm, uint256 maxDuration) = PoolArgs.openingRules();
+        _checkConsent(request, offerHash, token);
+        _checkFit(offer, request, maxDuration);
+        return _exposureOf(offer.pricePerSecond, request.duration, exposurePpm);
     }
 
     /// @dev The renter's own signature is checked by Escrow.

@@ -53,8 +53,7 @@ abstract contract PoolRules is IController {
         view
         returns (address treasury, uint24 feePpm, uint24 burnPpm, uint24 claimWindow, uint16 depositSeconds)
     {
-        PoolParams memory rules = params();
-        return (rules.treasury, rules.feePpm, rules.burnPpm, rules.claimWindow, rules.depositSeconds);
+        return PoolArgs.takings();
     }
 
     function _args() private view returns (PoolArgs.Args memory) {

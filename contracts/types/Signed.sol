@@ -43,7 +43,7 @@ struct Offer {
     uint64 deadline;
 }
 
-/// @notice A renter's signed, single-use order for one vGPU and the most it may cost. Domain contract: Escrow.
+/// @notice A renter's signed, single-use order for one vGPU, and at most so many replacements, and the most it may cost. Domain contract: Escrow.
 struct Request {
     /// who pays and signs
     address renter;
@@ -83,6 +83,26 @@ struct Request {
     uint64 deadline;
     /// unordered, used once
     uint256 nonce;
+    /// leases that may follow the first while it is unexpired, 0 for none
+    uint8 replacements;
+    /// most that all leases of a request with replacements hold and have cost together, token base units
+    uint128 spendCap;
+}
+
+/// @notice New size and price of a running lease, signed by its payer; the provider submits it. Domain contract: Escrow.
+struct Resize {
+    /// lease id
+    bytes32 lease;
+    /// compute share from now on, per mille of the device
+    uint16 share;
+    /// device memory from now on
+    uint32 memoryMiB;
+    /// price from now on, token base units per second
+    uint80 pricePerSecond;
+    /// how often the lease was resized before
+    uint32 sequence;
+    /// last second, exclusive, in which the lease may be resized
+    uint64 deadline;
 }
 
 /// @notice The only payment: what a lease has earned so far. Signed by the lease's voucherSigner. Domain contract: Escrow.
@@ -129,7 +149,11 @@ library Signed {
 
     /// @dev keccak256 of the type string of `Request`.
     bytes32 internal constant REQUEST_TYPEHASH =
-        keccak256("Request(address renter,address controller,address token,bytes32 offer,address submitter,uint8 isolation,uint16 share,uint32 memoryMiB,uint32 cpuMilli,uint32 ramMiB,uint32 diskMiB,uint80 maxPricePerSecond,uint32 duration,uint16 depositSeconds,address voucherSigner,uint8 verification,bytes32 data,uint64 deadline,uint256 nonce)");
+        keccak256("Request(address renter,address controller,address token,bytes32 offer,address submitter,uint8 isolation,uint16 share,uint32 memoryMiB,uint32 cpuMilli,uint32 ramMiB,uint32 diskMiB,uint80 maxPricePerSecond,uint32 duration,uint16 depositSeconds,address voucherSigner,uint8 verification,bytes32 data,uint64 deadline,uint256 nonce,uint8 replacements,uint128 spendCap)");
+
+    /// @dev keccak256 of the type string of `Resize`.
+    bytes32 internal constant RESIZE_TYPEHASH =
+        keccak256("Resize(bytes32 lease,uint16 share,uint32 memoryMiB,uint80 pricePerSecond,uint32 sequence,uint64 deadline)");
 
     /// @dev keccak256 of the type string of `Voucher`.
     bytes32 internal constant VOUCHER_TYPEHASH =
@@ -158,8 +182,20 @@ library Signed {
         assembly ("memory-safe") {
             let free := mload(0x40)
             mstore(free, typeHash)
-            mcopy(add(free, 32), request, 608)
-            result := keccak256(free, 640)
+            mcopy(add(free, 32), request, 672)
+            result := keccak256(free, 704)
+        }
+    }
+
+    /// @notice EIP-712 struct hash of `resize`.
+    /// @dev Twin: keccak256(abi.encode(RESIZE_TYPEHASH, resize)).
+    function hash(Resize memory resize) internal pure returns (bytes32 result) {
+        bytes32 typeHash = RESIZE_TYPEHASH;
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            mstore(free, typeHash)
+            mcopy(add(free, 32), resize, 192)
+            result := keccak256(free, 224)
         }
     }
 

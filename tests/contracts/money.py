@@ -109,6 +109,8 @@ class Money:
             "data": EMPTY,
             "deadline": 2**64 - 1,
             "nonce": nonce,
+            "replacements": 0,
+            "spendCap": 0,
         } | changes
 
     def terms(self, **changes: Any) -> dict[str, Any]:
@@ -140,6 +142,19 @@ class Money:
             tuple(self.terms(**changes).values()),
             {"from": self.admin},
         )
+
+    def resize(self, lease: str, price: int, sequence: int) -> dict[str, Any]:
+        return {
+            "lease": lease,
+            "share": 1,
+            "memoryMiB": 1,
+            "pricePerSecond": price,
+            "sequence": sequence,
+            "deadline": 2**64 - 1,
+        }
+
+    def signed_resize(self, resize: dict[str, Any], signer: LocalAccount | None = None) -> str:
+        return sign("Resize", resize, self.escrow.address, signer or self.renter)
 
     def voucher(self, lease: str, cumulative: int, signer: LocalAccount | None = None) -> str:
         message = {"lease": lease, "cumulative": cumulative}

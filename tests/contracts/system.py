@@ -202,6 +202,8 @@ class System:
             "data": EMPTY,
             "deadline": brownie.chain.time() + 1_800,
             "nonce": self.nonce,
+            "replacements": 0,
+            "spendCap": 0,
         } | changes
 
     def open(self, offer: dict[str, Any] | None = None, request: dict[str, Any] | None = None) -> Any:

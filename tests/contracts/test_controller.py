@@ -15,6 +15,7 @@ from system import (
     System,
     opened,
     refuses,
+    sign,
     struct_hash,
     warp,
 )
@@ -240,3 +241,37 @@ def test_setMetadata_owner_keepsDigest(system: System) -> None:
     tx = system.pool.setMetadata(KIND, "ipfs://x", {"from": system.pool_owner})
     assert dict(tx.events["MetadataSet"]) == {"digest": KIND, "uri": "ipfs://x"}
     assert system.pool.metadataDigest() == KIND
+
+
+def test_resizeLease_larger_ledgerExposureAndPriceFollow(system: System, lease: str) -> None:
+    resize = {
+        "lease": lease,
+        "share": SHARE + 50,
+        "memoryMiB": MEMORY + 1,
+        "pricePerSecond": 2 * PRICE,
+        "sequence": 0,
+        "deadline": 2**64 - 1,
+    }
+    signature = sign("Resize", resize, system.escrow.address, system.renter)
+    with refuses("ControllerNotParty", system.stranger):
+        system.pool.resizeLease(tuple(resize.values()), signature, {"from": system.stranger})
+    tx = system.pool.resizeLease(tuple(resize.values()), signature, {"from": system.operator})
+    assert tx.events["LeaseResized"]["share"] == SHARE + 50
+    assert tx.events["SliceResized"]["previousShare"] == SHARE
+    assert system.devices.deviceOf(system.device)["usedShare"] == SHARE + 50
+    assert system.pool.leaseOf(lease)["memoryMiB"] == MEMORY + 1
+    assert system.pool.leaseOf(lease)["exposure"] == 2 * PRICE * DURATION
+    assert system.staking.unreserved(system.pool, system.provider) == STAKE - 2 * PRICE * DURATION
+
+
+def test_reclaimLease_atOnce_paysTheMissingNotice(system: System, lease: str) -> None:
+    compensation = system.pool.leaseOf(lease)["notice"] * PRICE
+    system.token.mint(system.operator, compensation, {"from": system.admin})
+    system.token.approve(system.pool, compensation, {"from": system.operator})
+    free = system.escrow.free(system.token, system.renter)
+    with refuses("ControllerCompensationAbove", compensation, compensation - 1):
+        system.pool.reclaimLease(lease, compensation - 1, {"from": system.operator})
+    tx = system.pool.reclaimLease(lease, compensation, {"from": system.operator})
+    assert tx.events["LeaseReclaimed"]["compensation"] == compensation
+    assert system.escrow.free(system.token, system.renter) == free + compensation
+    assert system.pool.leaseOf(lease)["status"] == CLOSED

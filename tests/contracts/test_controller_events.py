@@ -3,7 +3,7 @@
 from typing import Any
 
 import brownie
-from system import DAY, DURATION, PRICE, System, opened, warp
+from system import DAY, DURATION, PRICE, System, opened, sign, warp
 
 
 def new_device(event: Any) -> dict[str, Any]:
@@ -51,6 +51,9 @@ def fold_device(devices: dict[str, Any], name: str, event: Any) -> None:
             device["usedShare"] += event["share"]
             device["usedMemoryMiB"] += event["memoryMiB"]
             device["latestEnd"] = max(device["latestEnd"], event["until"])
+        case "SliceResized":
+            device["usedShare"] += event["share"] - event["previousShare"]
+            device["usedMemoryMiB"] += event["memoryMiB"] - event["previousMemoryMiB"]
         case "SliceReleased":
             device["usedShare"] -= event["share"]
             device["usedMemoryMiB"] -= event["memoryMiB"]
@@ -80,6 +83,9 @@ def fold_lease(leases: dict[str, Any], devices: dict[str, Any], fields: list[str
         return
     lease = leases[str(event["lease"])]
     match name:
+        case "LeaseResized":
+            lease |= {key: event[key] for key in ("share", "memoryMiB")}
+            lease |= {"exposure": event["pricePerSecond"] * DURATION, "demandedAt": 0}
         case "LeaseNoticed":
             lease["noticeEndsAt"] = event["endsAt"]
         case "PaymentDemanded":
@@ -121,6 +127,10 @@ def test_C44_events_wholeStory_rebuildDevicesAndLeases(system: System) -> None:
     warp(100)
     system.escrow.collect(system.pool, demanded, PRICE, system.voucher(demanded, PRICE), by_operator)
     system.pool.demandPayment(demanded, by_operator)
+    resized = {"lease": demanded, "share": 10, "memoryMiB": 20, "pricePerSecond": 3, "sequence": 0, "deadline": 2**63}
+    signature = sign("Resize", resized, system.escrow.address, system.renter)
+    system.pool.resizeLease(tuple(resized.values()), signature, by_operator)
+    check(system)
     system.pool.giveNotice(demanded, by_operator)
     system.pool.closeLease(closed, {"from": system.renter})
     system.devices.cancelOffers(system.device, by_operator)

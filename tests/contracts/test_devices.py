@@ -97,4 +97,6 @@ def test_C17_ledger_stranger_reverts(system: System, lease: str) -> None:
         system.devices.reserve(system.device, 1, 1, brownie.chain.time(), by_stranger)
     with refuses("DevicesNotInPool", system.device, system.stranger):
         system.devices.release(system.device, SHARE, MEMORY, 0, by_stranger)
+    with refuses("DevicesNotInPool", system.device, system.stranger):
+        system.devices.reslice(system.device, 0, SHARE, MEMORY, 1, 1, by_stranger)
     assert system.devices.deviceOf(system.device)["usedShare"] == SHARE

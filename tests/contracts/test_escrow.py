@@ -1,5 +1,7 @@
 """Every function of Escrow: what it does, what it tells and how it refuses."""
 
+from typing import Any
+
 import brownie
 import pytest
 from money import (
@@ -21,7 +23,7 @@ from money import (
     refusal,
     warp_to,
 )
-from system import ZERO, digest_of, struct_hash
+from system import EMPTY, ZERO, digest_of, struct_hash
 
 UNKNOWN = "0x" + "ab" * 32
 
@@ -285,3 +287,69 @@ def test_withdrawOwed_byAnyone_paysTheAccount(money: Money, lease: str) -> None:
 def test_C17_views_unknownLease_revert(money: Money, view: str) -> None:
     with refusal("EscrowLeaseUnknown", UNKNOWN):
         getattr(money.escrow, view)(money.pool, UNKNOWN)
+
+
+def test_openLease_replacement_staysWithinTheSpendingCap(money: Money) -> None:
+    earmark = RENT + DEPOSIT
+    request = money.request(8, replacements=2, spendCap=earmark + 500)
+    signature = money.signed(request)
+
+    def open_with(offer: int) -> Any:
+        terms = money.terms(offer="0x" + f"{offer:064x}")
+        return money.pool.openLease(tuple(request.values()), signature, tuple(terms.values()), {"from": money.admin})
+
+    first = str(open_with(1).return_value)
+    with refusal("EscrowSpendAboveCap", 2 * earmark, earmark + 500):
+        open_with(2)
+    warp_to(opened_at(money, first) + 100)
+    money.collect(first, 500)
+    money.pool.stopLease(first, {"from": money.admin})
+    money.pool.settleEarly(first, {"from": money.admin})
+    tx = open_with(2)
+    assert dict(tx.events["LeaseGrouped"]) == {
+        "request": struct_hash("Request", request),
+        "lease": tx.return_value,
+        "opened": 2,
+        "held": earmark + 500,
+    }
+    tx = money.escrow.endRequest(struct_hash("Request", request), {"from": money.renter})
+    assert tx.events["RequestEnded"]["renter"] == money.renter
+    assert money.escrow.groupOf(struct_hash("Request", request)) == (money.renter, 255, earmark + 500)
+
+
+def test_depositFor_gift_belongsToTheAccount(money: Money) -> None:
+    money.give(money.stranger, money.escrow, 40)
+    tx = money.escrow.depositFor(money.token, money.renter, 40, {"from": money.stranger})
+    assert (tx.events["Deposited"]["account"], tx.events["Deposited"]["funder"]) == (money.renter, money.stranger)
+    assert money.free(money.renter) == FUNDS + 40
+
+
+def test_depositWithPermit_usedPermit_stillDeposits(money: Money) -> None:
+    money.give(money.renter, money.escrow, 40)
+    empty = (0, 27, EMPTY, EMPTY)
+    money.escrow.depositWithPermit(money.token, 40, *empty, {"from": money.renter})
+    assert money.free(money.renter) == FUNDS + 40
+
+
+def test_resizeLease_dearer_foldsWhatAccrued(money: Money, lease: str) -> None:
+    at = opened_at(money, lease) + 600
+    resize = money.resize(lease, 2 * PRICE, 0)
+    assert money.escrow.resizeDigest(tuple(resize.values())) == digest_of("Resize", resize, money.escrow.address)
+    next_block_at(at)
+    tx = money.pool.resizeLease(tuple(resize.values()), money.signed_resize(resize), {"from": money.admin})
+    rent = 600 * PRICE + (DURATION - 600) * 2 * PRICE
+    event = tx.events["LeaseRepriced"]
+    assert (event["pricePerSecond"], event["accrued"], event["rent"]) == (2 * PRICE, 600 * PRICE, rent)
+    assert money.free(money.renter) == FUNDS - DEPOSIT - rent
+    with refusal("EscrowResizeOutdated", 0, 1):
+        money.pool.resizeLease(tuple(resize.values()), money.signed_resize(resize), {"from": money.admin})
+    warp_to(at + 100)
+    assert money.escrow.accruedOf(money.pool, lease) == 800 * PRICE
+
+
+def test_resizeLease_notSignedByPayer_reverts(money: Money, lease: str) -> None:
+    resize = money.resize(lease, PRICE, 0)
+    with refusal("EscrowBadRequestSignature", money.renter):
+        money.pool.resizeLease(
+            tuple(resize.values()), money.signed_resize(resize, money.stranger), {"from": money.admin}
+        )

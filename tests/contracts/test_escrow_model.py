@@ -19,6 +19,7 @@ class EscrowMachine(Machine):
         (2, "withdraw"),
         (1, "cancel"),
         (6, "open"),
+        (3, "resize"),
         (3, "stop"),
         (8, "collect"),
         (2, "collect_many"),
@@ -103,6 +104,19 @@ class EscrowMachine(Machine):
         keys = list(self.model.leases)
         return self.random.choice(keys[-4:] if self.random.random() < 0.7 else keys) if keys else None
 
+    def resize(self) -> None:
+        money, key, at = self.money, self.pick(), self.wait()
+        if key is None:
+            return
+        lease, price = self.model.leases[key], self.random.choice((0, 1, 50, 200))
+        payer = next(renter for renter in self.renters if renter.address == lease.payer)
+        resize = money.resize(key, price, len(lease.earlier))
+        self.step(
+            lambda model: model.resize(key, price, at),
+            *(money.pool.resizeLease, tuple(resize.values()), money.signed_resize(resize, payer)),
+            sender=money.admin,
+        )
+
     def stop(self) -> None:
         key, at = self.pick(), self.wait()
         if key is not None:
@@ -180,6 +194,8 @@ class EscrowMachine(Machine):
             assert account["openedAt"] == lease.opened_at
             assert account["stoppedAfter"] == stopped_after
             assert account["collected"] == lease.collected
+            assert account["pricePerSecond"] == lease.price
+            assert money.escrow.resizesOf(money.pool, key) == len(lease.earlier)
             assert account["accrued"] == lease.accrued(time) == money.escrow.accruedOf(money.pool, key)
             assert account["isSettled"] == lease.is_settled
             assert account["isDepositReturned"] == (lease.collected > 0)

@@ -83,6 +83,65 @@ contract EscrowTest is MoneyBase {
         vm.assertEq(freeOf(renter), most);
     }
 
+    function test_depositFor_creditsTheAccountAndTellsTheFunder() external {
+        token.mint(STRANGER, 10);
+        vm.startPrank(STRANGER);
+        token.approve(address(escrow), 10);
+        vm.expectEmit(address(escrow));
+        emit IEscrow.Deposited(address(token), renter, STRANGER, 10);
+        vm.assertEq(escrow.depositFor(address(token), renter, 10), 10);
+        vm.stopPrank();
+        vm.assertEq(freeOf(renter), FUNDS + 10);
+        vm.assertEq(freeOf(STRANGER), 0);
+    }
+
+    function test_depositFor_zeroAccount_reverts() external {
+        vm.expectRevert(IEscrow.EscrowZeroAddress.selector);
+        escrow.depositFor(address(token), address(0), 1);
+    }
+
+    /* PERMIT */
+
+    bytes32 internal constant PERMIT =
+        keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
+
+    function permitOf(uint256 amount, uint256 deadline) internal view returns (uint8 v, bytes32 r, bytes32 s) {
+        bytes32 body = keccak256(abi.encode(PERMIT, renter, address(escrow), amount, token.nonces(renter), deadline));
+        return vm.sign(RENTER_KEY, keccak256(abi.encodePacked(hex"1901", token.DOMAIN_SEPARATOR(), body)));
+    }
+
+    function test_depositWithPermit_needsNoApproval() external {
+        token.mint(renter, 10);
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(10, START);
+        vm.prank(renter);
+        vm.assertEq(escrow.depositWithPermit(address(token), 10, START, v, r, s), 10);
+        vm.assertEq(freeOf(renter), FUNDS + 10);
+        vm.assertEq(token.allowance(renter, address(escrow)), 0);
+    }
+
+    function test_depositWithPermit_sentByAnotherBefore_deposits() external {
+        token.mint(renter, 10);
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(10, START);
+        vm.prank(STRANGER);
+        token.permit(renter, address(escrow), 10, START, v, r, s);
+        vm.prank(renter);
+        vm.assertEq(escrow.depositWithPermit(address(token), 10, START, v, r, s), 10);
+    }
+
+    function test_depositWithPermit_ofAnother_movesNothing() external {
+        token.mint(renter, 10);
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(10, START);
+        vm.prank(STRANGER);
+        vm.expectRevert();
+        escrow.depositWithPermit(address(token), 10, START, v, r, s);
+        vm.assertEq(freeOf(STRANGER), 0);
+    }
+
+    function test_depositWithPermit_unlistedToken_reverts() external {
+        vm.expectRevert(abi.encodeWithSelector(IEscrow.EscrowTokenNotListed.selector, STRANGER));
+        escrow.depositWithPermit(STRANGER, 1, START, 27, 0, 0);
+    }
+
     /* WITHDRAWAL */
 
     function test_noticeWithdrawal_recordsAndTellsIt() external {

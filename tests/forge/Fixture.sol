@@ -178,7 +178,9 @@ abstract contract Fixture is ForgeTest {
             verification: 0,
             data: 0,
             deadline: uint64(block.timestamp + 30 minutes),
-            nonce: _nonce++
+            nonce: _nonce++,
+            replacements: 0,
+            spendCap: 0
         });
     }
 

@@ -12,6 +12,7 @@ import {ReentrantHook} from "../../contracts/mocks/Hooks.sol";
 import {MockPool} from "../../contracts/mocks/MockPool.sol";
 import {MockToken} from "../../contracts/mocks/MockToken.sol";
 import {NoReturnToken} from "../../contracts/mocks/NoReturnToken.sol";
+import {Request} from "../../contracts/types/Signed.sol";
 import {Fixture} from "./Fixture.sol";
 
 /// @notice Parties, ledgers and clocks of the all-in-one invariant.
@@ -21,6 +22,8 @@ abstract contract HandlerState is Fixture {
         bytes32 id;
         address payee;
         uint256 price;
+        uint256 folded;
+        uint256 since;
         uint256 openedAt;
         uint256 duration;
         uint256 window;
@@ -32,6 +35,7 @@ abstract contract HandlerState is Fixture {
         bool isReleased;
         uint256 share;
         uint256 memoryMiB;
+        bytes32 group;
     }
 
     struct GhostOffence {
@@ -63,6 +67,7 @@ abstract contract HandlerState is Fixture {
 
     Ghost[] internal ghosts;
     GhostOffence[] internal offences;
+    Request[] internal groupRequests;
     mapping(address account => uint256) public freeOf;
     mapping(address account => uint256) public owedOf;
     mapping(address account => uint256) internal noticedOf;
@@ -111,6 +116,24 @@ abstract contract HandlerState is Fixture {
         return ghost.stoppedAt != 0 ? ghost.stoppedAt : ghost.openedAt + ghost.duration;
     }
 
+    function _accruedBy(Ghost memory ghost, uint256 time) internal pure returns (uint256) {
+        return ghost.folded + ghost.price * (time - ghost.since);
+    }
+
+    function _rentOf(Ghost memory ghost) internal pure returns (uint256) {
+        return _accruedBy(ghost, ghost.openedAt + ghost.duration);
+    }
+
+    /// @notice What the leases of one request with replacements hold and have cost.
+    function heldBy(bytes32 group) external view returns (uint256 held) {
+        for (uint256 i = 0; i < ghosts.length; ++i) {
+            Ghost memory ghost = ghosts[i];
+            if (ghost.group != group) continue;
+            held += ghost.isSettled ? ghost.collected : _rentOf(ghost);
+            if (ghost.collected == 0) held += ghost.deposit;
+        }
+    }
+
     function _pick(uint256 seed) internal view returns (Ghost memory ghost) {
         if (ghosts.length != 0) ghost = ghosts[seed % ghosts.length];
     }
@@ -139,6 +162,10 @@ abstract contract HandlerState is Fixture {
 
     function leases() external view returns (Ghost[] memory) {
         return ghosts;
+    }
+
+    function groups() external view returns (Request[] memory) {
+        return groupRequests;
     }
 
     function openOffences() external view returns (GhostOffence[] memory) {

@@ -8,6 +8,7 @@ import {IDevices} from "../../contracts/interfaces/IDevices.sol";
 import {IEscrow} from "../../contracts/interfaces/IEscrow.sol";
 import {IStaking} from "../../contracts/interfaces/IStaking.sol";
 import {MockToken} from "../../contracts/mocks/MockToken.sol";
+import {Request, Signed} from "../../contracts/types/Signed.sol";
 import {HandlerState} from "./HandlerState.sol";
 import {MoneyHandler} from "./MoneyHandler.sol";
 import {ProviderActions} from "./ProviderActions.sol";
@@ -33,7 +34,7 @@ contract InvariantTest is ForgeTest {
     }
 
     function actions() private pure returns (bytes4[] memory chosen) {
-        bytes4[31] memory all = [
+        bytes4[35] memory all = [
             MoneyHandler.act_wait.selector,
             MoneyHandler.act_wait.selector,
             MoneyHandler.act_gift.selector,
@@ -53,6 +54,10 @@ contract InvariantTest is ForgeTest {
             RenterActions.act_withdrawOwed.selector,
             RenterActions.act_flush.selector,
             RenterActions.act_sweep.selector,
+            RenterActions.act_replace.selector,
+            RenterActions.act_endRequest.selector,
+            RenterActions.act_resize.selector,
+            RenterActions.act_reclaim.selector,
             ProviderActions.act_provision.selector,
             ProviderActions.act_thaw.selector,
             ProviderActions.act_completeThaw.selector,
@@ -147,6 +152,12 @@ contract InvariantTest is ForgeTest {
             vm.assertEq(account.collected, ghosts[i].collected);
             vm.assertEq(account.isSettled, ghosts[i].isSettled);
             vm.assertLe(account.collected, account.accrued);
+        }
+        Request[] memory groups = handler.groups();
+        for (uint256 i = 0; i < groups.length; ++i) {
+            (, uint256 opened, uint256 held) = escrow.groupOf(Signed.hash(groups[i]));
+            vm.assertEq(held, handler.heldBy(Signed.hash(groups[i])));
+            vm.assertTrue(held <= groups[i].spendCap && (opened <= 4 || opened == 255));
         }
         HandlerState.GhostOffence[] memory offences = handler.openOffences();
         for (uint256 i = 0; i < offences.length; ++i) {

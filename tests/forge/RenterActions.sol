@@ -2,7 +2,7 @@
 pragma solidity 0.8.30;
 
 import {IEscrow} from "../../contracts/interfaces/IEscrow.sol";
-import {Offer, Request} from "../../contracts/types/Signed.sol";
+import {Offer, Request, Resize, Signed} from "../../contracts/types/Signed.sol";
 import {HandlerState} from "./HandlerState.sol";
 
 /// @notice What a renter, its session key, a hostile controller and anyone do to leases and to what they pay.
@@ -48,6 +48,38 @@ abstract contract RenterActions is HandlerState {
         offer.memoryMiB = uint32(bound(seed >> 16, 1, 10_000));
         (request.share, request.memoryMiB) = (offer.share, offer.memoryMiB);
         request.duration = uint32(bound(seed >> 32, 1 hours, 1 days));
+        if (seed % 3 == 0) {
+            request.deadline = uint64(block.timestamp + 20 days);
+            (request.replacements, request.spendCap) = (3, uint128(bound(seed >> 64, 1e15, 3e17)));
+            groupRequests.push(request);
+        }
+        _tryOpen(offer, request);
+    }
+
+    /// @dev Another lease of a request with replacements, lost or not.
+    function act_replace(uint256 seed) external {
+        if (ghosts.length >= MOST_LEASES || groupRequests.length == 0) return;
+        Request memory request = groupRequests[seed % groupRequests.length];
+        Offer memory offer = _offer();
+        (offer.share, offer.memoryMiB) = (request.share, request.memoryMiB);
+        offer.notice = uint32(bound(seed >> 8, 1, 10_000));
+        (, uint256 opened,) = escrow.groupOf(Signed.hash(request));
+        if (!_tryOpen(offer, request)) return;
+        if (opened > request.replacements || block.timestamp >= request.deadline) {
+            breach = "replaced too often or late";
+        }
+        if (this.heldBy(Signed.hash(request)) > request.spendCap) breach = "replacements above the spending cap";
+    }
+
+    function act_endRequest(uint256 seed) external {
+        if (groupRequests.length == 0 || seed % 8 != 0) return;
+        vm.prank(renter);
+        try escrow.endRequest(Signed.hash(groupRequests[(seed >> 8) % groupRequests.length])) {
+            ++effective;
+        } catch {}
+    }
+
+    function _tryOpen(Offer memory offer, Request memory request) private returns (bool isOpen) {
         bytes memory offerSignature = _signOffer(offer);
         bytes memory requestSignature = _signRequest(request);
         vm.prank(node);
@@ -56,7 +88,80 @@ abstract contract RenterActions is HandlerState {
             usedMemory += offer.memoryMiB;
             exposures[0] += uint256(PRICE) * request.duration;
             _opened(address(pool), lease, payout, PRICE, request.duration, 900, offer.share, offer.memoryMiB);
+            if (request.replacements != 0) ghosts[ghosts.length - 1].group = Signed.hash(request);
+            return true;
         } catch {}
+    }
+
+    /// @dev The renter signs whatever the provider, or the hostile controller, asks for.
+    function act_resize(uint256 seed) external {
+        if (ghosts.length == 0) return;
+        Ghost storage ghost = ghosts[seed % ghosts.length];
+        Resize memory wanted = Resize({
+            lease: ghost.id,
+            share: uint16(bound(seed >> 16, 1, 400)),
+            memoryMiB: uint32(bound(seed >> 32, 1, 10_000)),
+            pricePerSecond: uint80(bound(seed >> 64, 0, 2 * uint256(PRICE))),
+            sequence: uint32(escrow.resizesOf(ghost.controller, ghost.id)),
+            deadline: uint64(block.timestamp + 1)
+        });
+        bytes memory signature = _sign(RENTER_KEY, escrow.resizeDigest(wanted));
+        uint256 rent = _rentOf(ghost);
+        if (ghost.controller == address(hostile)) {
+            try hostile.resizeLease(wanted, signature) {
+                _resized(ghost, wanted, rent);
+            } catch {}
+            return;
+        }
+        vm.prank(operator);
+        try pool.resizeLease(wanted, signature) {
+            usedShare = usedShare - ghost.share + wanted.share;
+            usedMemory = usedMemory - ghost.memoryMiB + wanted.memoryMiB;
+            exposures[0] = exposures[0] - ghost.price * ghost.duration + wanted.pricePerSecond * ghost.duration;
+            (ghost.share, ghost.memoryMiB) = (wanted.share, wanted.memoryMiB);
+            if (ghost.isClosed) breach = "a closed lease was resized";
+            _resized(ghost, wanted, rent);
+        } catch {}
+    }
+
+    function _resized(Ghost storage ghost, Resize memory wanted, uint256 previous) private {
+        if (ghost.isSettled || block.timestamp >= _endOf(ghost)) breach = "an ended lease was resized";
+        (ghost.folded, ghost.since) = (_accruedBy(ghost, block.timestamp), block.timestamp);
+        ghost.price = wanted.pricePerSecond;
+        uint256 rent = _rentOf(ghost);
+        if (ghost.group != 0 && rent > previous) breach = "a lease of a capped request got dearer";
+        freeOf[renter] = freeOf[renter] + previous - rent;
+        earmarked = earmarked + rent - previous;
+        ++effective;
+    }
+
+    /// @dev The provider takes its device back and pays the renter for the missing notice.
+    function act_reclaim(uint256 seed) external {
+        if (ghosts.length == 0) return;
+        Ghost storage ghost = ghosts[seed % ghosts.length];
+        if (ghost.controller == address(hostile) || seed % 4 != 0) return;
+        uint256 end = ghost.openedAt + ghost.duration;
+        uint256 missing = block.timestamp >= end ? 0 : _least(pool.leaseOf(ghost.id).notice, end - block.timestamp);
+        uint256 compensation = missing * ghost.price;
+        token.mint(operator, compensation);
+        vm.startPrank(operator);
+        token.approve(address(pool), compensation);
+        try pool.reclaimLease(ghost.id, compensation) {
+            if (ghost.isClosed) breach = "closed twice";
+            freeOf[renter] += compensation;
+            ghost.isClosed = true;
+            if (block.timestamp < end) ghost.stoppedAt = block.timestamp;
+            usedShare -= ghost.share;
+            usedMemory -= ghost.memoryMiB;
+            ++effective;
+        } catch {
+            if (!ghost.isClosed && tokens.isListed(address(token))) breach = "the provider could not reclaim";
+        }
+        vm.stopPrank();
+    }
+
+    function _least(uint256 a, uint256 b) private pure returns (uint256) {
+        return a < b ? a : b;
     }
 
     /// @dev A controller of a stranger, which the renter was talked into signing for.
@@ -115,6 +220,7 @@ abstract contract RenterActions is HandlerState {
         Ghost storage ghost = ghosts.push();
         (ghost.controller, ghost.id, ghost.payee, ghost.price) = (controller, lease, payee, price);
         (ghost.openedAt, ghost.duration, ghost.deposit) = (block.timestamp, duration, deposit);
+        ghost.since = block.timestamp;
         (ghost.window, ghost.share, ghost.memoryMiB) = (1 days, share, memoryMiB);
         ++effective;
     }
@@ -125,7 +231,7 @@ abstract contract RenterActions is HandlerState {
         if (ghosts.length == 0) return;
         Ghost storage ghost = ghosts[seed % ghosts.length];
         uint256 until = block.timestamp < _endOf(ghost) ? block.timestamp : _endOf(ghost);
-        uint256 accrued = ghost.price * (until - ghost.openedAt);
+        uint256 accrued = _accruedBy(ghost, until);
         uint256 cumulative = bound(seed >> 16, ghost.collected, accrued + accrued / 4 + 1);
         if (cumulative < ghost.collected) cumulative = ghost.collected;
         uint256 reached = cumulative < accrued ? cumulative : accrued;
@@ -229,7 +335,7 @@ abstract contract RenterActions is HandlerState {
     }
 
     function _settled(Ghost storage ghost) private {
-        uint256 refund = ghost.price * ghost.duration - ghost.collected;
+        uint256 refund = _rentOf(ghost) - ghost.collected;
         ghost.isSettled = true;
         freeOf[renter] += refund;
         earmarked -= refund;

@@ -64,6 +64,8 @@ async def _lease(world: World, gas: dict[str, int], devices: list[Bytes32]) -> l
 
 async def _collect(world: World, gas: dict[str, int], leases: list[Bytes32]) -> None:
     await world.skip(DURATION // 2)
+    await world.resize(leases[1], 30, 2 * PRICE, 0)
+    gas["resize_lease"] = await world.resize(leases[1], 40, 3 * PRICE, 1)
     gas["collect_voucher_first"] = await world.collect(leases[0], 10 * PRICE)
     gas["collect_voucher"] = await world.collect(leases[0], 20 * PRICE)
     for lease in leases[2:]:

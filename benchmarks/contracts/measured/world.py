@@ -17,7 +17,7 @@ from millpond.chain.outbox import MemoryOutbox
 from millpond.chain.transactor import Transactor
 from millpond.protocol.hashing import keccak256
 from millpond.protocol.ids import ZERO_BYTES32, Address, Bytes32, bytes32, device_id, lease_id
-from millpond.protocol.signed import Offer, Request, Voucher
+from millpond.protocol.signed import Offer, Request, Resize, Voucher
 from millpond.protocol.signing import Domain, sign
 
 CHAIN_ID = 31337
@@ -134,6 +134,12 @@ class World:
         signatures = sign(offer, here, OPERATOR.key), sign(request, escrow, RENTER.key)
         gas = await self.send(NODE.address, self.pool.open_lease(offer, signatures[0], request, signatures[1]))
         return lease_id(CHAIN_ID, self.pool.address, offer.struct_hash(), request.struct_hash()), gas
+
+    async def resize(self, lease: Bytes32, share: int, price: int, sequence: int) -> int:
+        """Gas of a lease's resize after `sequence` others."""
+        resize = Resize(lease, share, 600, price, sequence, await self.now() + 600)
+        signature = sign(resize, Domain(CHAIN_ID, self.core.escrow.address), RENTER.key)
+        return await self.send(PROVIDER.address, self.pool.resize_lease(resize, signature))
 
     def claim(self, lease: Bytes32, cumulative: int) -> VoucherClaim:
         signature = sign(Voucher(lease, cumulative), Domain(CHAIN_ID, self.core.escrow.address), SESSION.key)

@@ -126,7 +126,7 @@ class Offer(TypedStruct):
 
 @dataclass(frozen=True, slots=True)
 class Request(TypedStruct):
-    """A renter's signed, single-use order for one vGPU and the most it may cost. Domain contract: Escrow.
+    """A renter's signed, single-use order for one vGPU, and at most so many replacements, and the most it may cost. Domain contract: Escrow.
 
     renter: who pays and signs
     controller: pool that may open the lease
@@ -147,6 +147,8 @@ class Request(TypedStruct):
     data: digest of what the job reads, or zero
     deadline: last second, exclusive, in which a lease may open
     nonce: unordered, used once
+    replacements: leases that may follow the first while it is unexpired, 0 for none
+    spendCap: most that all leases of a request with replacements hold and have cost together, token base units
     """
 
     TYPE: ClassVar[str] = (
@@ -169,7 +171,9 @@ class Request(TypedStruct):
         "uint8 verification,"
         "bytes32 data,"
         "uint64 deadline,"
-        "uint256 nonce)"
+        "uint256 nonce,"
+        "uint8 replacements,"
+        "uint128 spendCap)"
     )
     TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
     FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -192,6 +196,8 @@ class Request(TypedStruct):
         ("bytes32", "data"),
         ("uint64", "deadline"),
         ("uint256", "nonce"),
+        ("uint8", "replacements"),
+        ("uint128", "spendCap"),
     )
 
     renter: Address
@@ -213,6 +219,8 @@ class Request(TypedStruct):
     data: Bytes32
     deadline: int
     nonce: int
+    replacements: int = 0
+    spendCap: int = 0
 
     def struct_hash(self) -> Bytes32:
         return bytes32(
@@ -237,6 +245,54 @@ class Request(TypedStruct):
                 + word_bytes32(self.data)
                 + word_uint(self.deadline, 64, "deadline")
                 + word_uint(self.nonce, 256, "nonce")
+                + word_uint(self.replacements, 8, "replacements")
+                + word_uint(self.spendCap, 128, "spendCap")
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resize(TypedStruct):
+    """New size and price of a running lease, signed by its payer; the provider submits it. Domain contract: Escrow.
+
+    lease: lease id
+    share: compute share from now on, per mille of the device
+    memoryMiB: device memory from now on
+    pricePerSecond: price from now on, token base units per second
+    sequence: how often the lease was resized before
+    deadline: last second, exclusive, in which the lease may be resized
+    """
+
+    TYPE: ClassVar[str] = (
+        "Resize(bytes32 lease,uint16 share,uint32 memoryMiB,uint80 pricePerSecond,uint32 sequence,uint64 deadline)"
+    )
+    TYPE_HASH: ClassVar[bytes] = keccak256(TYPE.encode())
+    FIELDS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("bytes32", "lease"),
+        ("uint16", "share"),
+        ("uint32", "memoryMiB"),
+        ("uint80", "pricePerSecond"),
+        ("uint32", "sequence"),
+        ("uint64", "deadline"),
+    )
+
+    lease: Bytes32
+    share: int
+    memoryMiB: int
+    pricePerSecond: int
+    sequence: int
+    deadline: int
+
+    def struct_hash(self) -> Bytes32:
+        return bytes32(
+            keccak256(
+                self.TYPE_HASH
+                + word_bytes32(self.lease)
+                + word_uint(self.share, 16, "share")
+                + word_uint(self.memoryMiB, 32, "memoryMiB")
+                + word_uint(self.pricePerSecond, 80, "pricePerSecond")
+                + word_uint(self.sequence, 32, "sequence")
+                + word_uint(self.deadline, 64, "deadline")
             )
         )
 
@@ -393,4 +449,4 @@ class Envelope(TypedStruct):
         )
 
 
-Signable = Offer | Request | Voucher | Receipt | Envelope
+Signable = Offer | Request | Resize | Voucher | Receipt | Envelope

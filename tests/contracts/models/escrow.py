@@ -35,17 +35,30 @@ class Lease:
     stopped_at: int | None = None
     collected: int = 0
     is_settled: bool = False
+    # Prices of a resized lease so far, each with the time until which it was charged.
+    earlier: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def deposit(self) -> int:
-        return self.price * self.deposit_seconds
+        return (self.earlier[0][0] if self.earlier else self.price) * self.deposit_seconds
+
+    @property
+    def rent(self) -> int:
+        """What it costs when nobody stops it."""
+        return self.cost(self.opened_at + self.duration)
+
+    def cost(self, until: int) -> int:
+        total, since = 0, self.opened_at
+        for price, end in self.earlier:
+            total, since = total + price * (end - since), end
+        return total + self.price * (until - since)
 
     @property
     def ends_at(self) -> int:
         return self.opened_at + self.duration if self.stopped_at is None else self.stopped_at
 
     def accrued(self, now: int) -> int:
-        return self.price * (min(now, self.ends_at) - self.opened_at)
+        return self.cost(min(now, self.ends_at))
 
     def collectable(self, cumulative: int, now: int) -> int:
         if self.is_settled:
@@ -83,7 +96,7 @@ class EscrowModel:
         total = sum(self.free.values()) + sum(self.owed.values()) + self.fees + self.burns + self.burn_pending
         for lease in self.leases.values():
             if not lease.is_settled:
-                total += lease.price * lease.duration - lease.collected
+                total += lease.rent - lease.collected
                 total += lease.deposit if lease.collected == 0 else 0
         return total
 
@@ -119,6 +132,16 @@ class EscrowModel:
         self.nonces.add((lease.payer, nonce))
         self.free[lease.payer] -= earmark
         self.leases[key] = lease
+
+    def resize(self, key: str, price: int, now: int) -> None:
+        lease = self.leases[key]
+        require(not lease.is_settled, "EscrowLeaseSettled", key)
+        require(lease.stopped_at is None and now < lease.ends_at, "EscrowLeaseStopped", key)
+        more = (price - lease.price) * (lease.ends_at - now)
+        require(self.free[lease.payer] >= more, "EscrowInsufficientFree", self.free[lease.payer], more)
+        lease.earlier.append((lease.price, now))
+        lease.price = price
+        self.free[lease.payer] -= more
 
     def stop(self, key: str, now: int) -> None:
         lease = self.leases[key]
@@ -190,6 +213,6 @@ class EscrowModel:
         lease = self.leases[key]
         require(not lease.is_settled, "EscrowLeaseSettled", key)
         lease.is_settled = True
-        self.free[lease.payer] += lease.price * lease.duration - lease.collected
+        self.free[lease.payer] += lease.rent - lease.collected
         if lease.collected == 0:
             self.burns += lease.deposit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millpond.chain import artefacts
-from millpond.chain.bindings.structs import Lease, PoolParams, Service
+from millpond.chain.bindings.structs import Lease, PoolParams, Resize, Service
 from millpond.chain.calls import Call, Contract
 from millpond.chain.eth import BlockTag, Eth
 from millpond.protocol.ids import Address, Bytes32
@@ -117,7 +117,7 @@ class Controller(Contract):
         return self.build("onDeviceJoin", device, provider)
 
     def open_lease(self, offer: Offer, offer_signature: bytes, request: Request, request_signature: bytes) -> Call:
-        """`openLease((address,bytes32,uint32,uint8,uint8,uint16,uint32,uint32,uint32,uint32,uint32,uint80,uint32,uint32,bytes32,uint32,uint16,uint64),bytes,(address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes)`"""
+        """`openLease((address,bytes32,uint32,uint8,uint8,uint16,uint32,uint32,uint32,uint32,uint32,uint80,uint32,uint32,bytes32,uint32,uint16,uint64),bytes,(address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256,uint8,uint128),bytes)`"""
         return self.build("openLease", offer, offer_signature, request, request_signature)
 
     async def owner(self, *, block: BlockTag = "latest") -> Address:
@@ -149,9 +149,17 @@ class Controller(Contract):
         result: tuple[Address, Address, int, int] = await self.read("provisionTerms", block=block)
         return result
 
+    def reclaim_lease(self, lease: Bytes32, most_compensation: int) -> Call:
+        """`reclaimLease(bytes32,uint256)`"""
+        return self.build("reclaimLease", lease, most_compensation)
+
     def release_exposure(self, lease: Bytes32) -> Call:
         """`releaseExposure(bytes32)`"""
         return self.build("releaseExposure", lease)
+
+    def resize_lease(self, resize: Resize, signature: bytes) -> Call:
+        """`resizeLease((bytes32,uint16,uint32,uint80,uint32,uint64),bytes)`"""
+        return self.build("resizeLease", resize, signature)
 
     async def service_of(self, provider: Address, kind: Bytes32, *, block: BlockTag = "latest") -> Service:
         """`serviceOf(address,bytes32)`"""

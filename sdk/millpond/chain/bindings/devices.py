@@ -65,6 +65,12 @@ class Devices(Contract):
         """`reserve(bytes32,uint16,uint32,uint256)`"""
         return self.build("reserve", device, share, memory_mib, until)
 
+    def reslice(
+        self, device: Bytes32, stint: int, previous_share: int, previous_memory_mib: int, share: int, memory_mib: int
+    ) -> Call:
+        """`reslice(bytes32,uint16,uint16,uint32,uint16,uint32)`"""
+        return self.build("reslice", device, stint, previous_share, previous_memory_mib, share, memory_mib)
+
     def set_draining(self, device: Bytes32, is_draining: bool) -> Call:
         """`setDraining(bytes32,bool)`"""
         return self.build("setDraining", device, is_draining)

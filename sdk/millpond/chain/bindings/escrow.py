@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millpond.chain import artefacts
-from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, PoolTerms, VoucherClaim
+from millpond.chain.bindings.structs import LeaseAccount, LeaseTerms, PoolTerms, Resize, VoucherClaim
 from millpond.chain.calls import Call, Contract
 from millpond.chain.eth import BlockTag, Eth
 from millpond.protocol.ids import Address, Bytes32
@@ -32,6 +32,11 @@ class Escrow(Contract):
     async def most_claims(self, *, block: BlockTag = "latest") -> int:
         """`MOST_CLAIMS()`"""
         result: int = await self.read("MOST_CLAIMS", block=block)
+        return result
+
+    async def most_replacements(self, *, block: BlockTag = "latest") -> int:
+        """`MOST_REPLACEMENTS()`"""
+        result: int = await self.read("MOST_REPLACEMENTS", block=block)
         return result
 
     async def notice(self, *, block: BlockTag = "latest") -> int:
@@ -77,12 +82,24 @@ class Escrow(Contract):
         """`deposit(address,uint256)`"""
         return self.build("deposit", token, amount)
 
+    def deposit_for(self, token: Address, account: Address, amount: int) -> Call:
+        """`depositFor(address,address,uint256)`"""
+        return self.build("depositFor", token, account, amount)
+
+    def deposit_with_permit(self, token: Address, amount: int, deadline: int, v: int, r: Bytes32, s: Bytes32) -> Call:
+        """`depositWithPermit(address,uint256,uint256,uint8,bytes32,bytes32)`"""
+        return self.build("depositWithPermit", token, amount, deadline, v, r, s)
+
     async def eip712_domain(
         self, *, block: BlockTag = "latest"
     ) -> tuple[bytes, str, str, int, Address, Bytes32, list[int]]:
         """`eip712Domain()`"""
         result: tuple[bytes, str, str, int, Address, Bytes32, list[int]] = await self.read("eip712Domain", block=block)
         return result
+
+    def end_request(self, request_hash: Bytes32) -> Call:
+        """`endRequest(bytes32)`"""
+        return self.build("endRequest", request_hash)
 
     def flush_burn(self, token: Address) -> Call:
         """`flushBurn(address)`"""
@@ -91,6 +108,11 @@ class Escrow(Contract):
     async def free(self, token: Address, account: Address, *, block: BlockTag = "latest") -> int:
         """`free(address,address)`"""
         result: int = await self.read("free", token, account, block=block)
+        return result
+
+    async def group_of(self, request_hash: Bytes32, *, block: BlockTag = "latest") -> tuple[Address, int, int]:
+        """`groupOf(bytes32)`"""
+        result: tuple[Address, int, int] = await self.read("groupOf", request_hash, block=block)
         return result
 
     async def is_nonce_used(self, renter: Address, nonce: int, *, block: BlockTag = "latest") -> bool:
@@ -113,7 +135,7 @@ class Escrow(Contract):
         return result
 
     def open_lease(self, request: Request, signature: bytes, terms: LeaseTerms) -> Call:
-        """`openLease((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256),bytes,(bytes32,address,uint80,uint32))`"""
+        """`openLease((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256,uint8,uint128),bytes,(bytes32,address,uint80,uint32))`"""
         return self.build("openLease", request, signature, terms)
 
     async def owed(self, token: Address, account: Address, *, block: BlockTag = "latest") -> int:
@@ -122,8 +144,22 @@ class Escrow(Contract):
         return result
 
     async def request_digest(self, request: Request, *, block: BlockTag = "latest") -> Bytes32:
-        """`requestDigest((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256))`"""
+        """`requestDigest((address,address,address,bytes32,address,uint8,uint16,uint32,uint32,uint32,uint32,uint80,uint32,uint16,address,uint8,bytes32,uint64,uint256,uint8,uint128))`"""
         result: Bytes32 = await self.read("requestDigest", request, block=block)
+        return result
+
+    async def resize_digest(self, resize: Resize, *, block: BlockTag = "latest") -> Bytes32:
+        """`resizeDigest((bytes32,uint16,uint32,uint80,uint32,uint64))`"""
+        result: Bytes32 = await self.read("resizeDigest", resize, block=block)
+        return result
+
+    def resize_lease(self, resize: Resize, signature: bytes) -> Call:
+        """`resizeLease((bytes32,uint16,uint32,uint80,uint32,uint64),bytes)`"""
+        return self.build("resizeLease", resize, signature)
+
+    async def resizes_of(self, controller: Address, lease: Bytes32, *, block: BlockTag = "latest") -> int:
+        """`resizesOf(address,bytes32)`"""
+        result: int = await self.read("resizesOf", controller, lease, block=block)
         return result
 
     def settle(self, controller: Address, lease: Bytes32) -> Call:

@@ -147,6 +147,18 @@ class Provision:
 
 
 @dataclass(frozen=True, slots=True)
+class Resize:
+    """Struct `Resize` of the contracts."""
+
+    lease: Bytes32
+    share: int
+    memoryMiB: int
+    pricePerSecond: int
+    sequence: int
+    deadline: int
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """Struct `Service` of the contracts."""
 
