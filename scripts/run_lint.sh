@@ -15,4 +15,5 @@ part eip712 .venv/bin/python scripts/generate_eip712.py --check
 part attacks .venv/bin/python scripts/list_attacks.py --check
 part bindings .venv/bin/python scripts/generate_bindings.py --check
 part artefacts .venv/bin/python scripts/export_artefacts.py --check
+part reference .venv/bin/python scripts/generate_reference.py --check
 parts_end lint

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from millpond.protocol import wire
 from millpond.protocol.ids import Address
-from millpond.protocol.link import NodeMessage
+from millpond.protocol.link import Ack, NodeMessage
 
 MAX_QUEUED = 20_000
 SEND_SECONDS = 30.0
+ACK_S = 0.02
 
 
 @dataclass(eq=False)
@@ -24,6 +25,8 @@ class Session:
     queue: list[NodeMessage] = field(default_factory=list)
     is_over: bool = False
     has_reported: bool = False
+    _acked: int | None = None
+    _ringing: asyncio.TimerHandle | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def send(self, message: NodeMessage) -> None:
@@ -33,6 +36,12 @@ class Session:
         if len(self.queue) > MAX_QUEUED:
             self.end()
         self._wake.set()
+
+    def acknowledge(self, seq: int) -> None:
+        """With the next message, or within `ACK_S`: a worker only forgets what is acknowledged, and nobody waits for that."""
+        self._acked = seq
+        if self._ringing is None and not self.is_over:
+            self._ringing = asyncio.get_running_loop().call_later(ACK_S, self._wake.set)
 
     def end(self) -> None:
         """Closes the connection once what is queued was sent."""
@@ -44,9 +53,15 @@ class Session:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            waiting, self.queue = self.queue, []
+            waiting, self.queue = [*self._take_ack(), *self.queue], []
             for frame in wire.frames(wire.write(message) for message in waiting[:MAX_QUEUED]):
                 async with asyncio.timeout(SEND_SECONDS):
                     await send_text(frame.decode())
             if self.is_over:
                 return
+
+    def _take_ack(self) -> list[NodeMessage]:
+        if self._ringing is not None:
+            self._ringing.cancel()
+        seq, self._acked, self._ringing = self._acked, None, None
+        return [] if seq is None else [Ack(seq)]

@@ -6,10 +6,10 @@ import asyncio
 
 
 class Signals:
-    """`notify(key)` wakes everyone who waits on `key`; nobody waiting costs nothing."""
+    """`notify(key)` wakes everyone who waits on `key`, who came first first; nobody waiting costs nothing."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
 
     def notify(self, key: str) -> None:
         for future in self._waiting.pop(key, ()):
@@ -23,7 +23,7 @@ class Signals:
     async def wait(self, key: str, timeout_s: float) -> bool:
         """Whether there was a change within `timeout_s`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, set()).add(future)
+        self._waiting.setdefault(key, {})[future] = None
         try:
             async with asyncio.timeout(timeout_s):
                 await future
@@ -32,7 +32,7 @@ class Signals:
         finally:
             waiting = self._waiting.get(key)
             if waiting is not None:
-                waiting.discard(future)
+                waiting.pop(future, None)
                 if not waiting:
                     del self._waiting[key]
         return True

@@ -10,7 +10,6 @@ from millpond.protocol.errors import InputError
 from millpond.protocol.hashing import sha256
 from millpond.protocol.ids import Address, Bytes32, raw32
 from millpond.protocol.link import (
-    Ack,
     AttemptEnded,
     AttemptLost,
     Cancel,
@@ -311,7 +310,7 @@ class WorkersEdge:
         for worker, seq in acks.items():
             session = self.sessions.get(worker)
             if session is not None:
-                session.send(Ack(seq))
+                session.acknowledge(seq)
 
     # COMMANDS
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from millpond._renterchain import Funds, InsufficientEscrowError, RenterChain, W
 from millpond._sessions import Session, SessionStore, new_session_key
 from millpond._settlement import Settlement
 from millpond._together import ungrouped
+from millpond._verify import verifier
 from millpond.errors import (
     LeaseWaitError,
     LogMissingError,
@@ -56,10 +57,13 @@ from millpond.vgpu import DEFAULT_DURATION_S, Vgpu
 from millpond.wallet import load_wallet
 
 OPEN_TIMEOUT_S = 120.0
+FIRST_POLL_S = 3
 LONG_POLL_S = 20
 VOID_WAIT_S = 5
 LOG_TIMEOUT_S = 10.0
 LOG_POLL_S = 0.2
+
+OnWait = Callable[[Why], None]
 
 log = logging.getLogger(__name__)
 
@@ -145,9 +149,17 @@ class AsyncClient:
         return await self.api.offers()
 
     async def rent(
-        self, vgpus: Sequence[Vgpu], *, duration: int = DEFAULT_DURATION_S, price: int | None = None, priority: int = 0
+        self,
+        vgpus: Sequence[Vgpu],
+        *,
+        duration: int = DEFAULT_DURATION_S,
+        price: int | None = None,
+        priority: int = 0,
+        on_wait: OnWait | None = None,
     ) -> AsyncLeases:
         """Rents all of `vgpus` or none: waits until each serves. `price` is the highest per second; by default the cheapest fitting offer's.
+
+        `on_wait` hears why a request waits, after a few seconds and whenever the reason changes.
 
         Raises `NoOfferError`, `InsufficientEscrowError`, `RequestRefusedError`, `LeaseWaitError`, `LeaseNotReadyError`.
         """
@@ -160,7 +172,7 @@ class AsyncClient:
                 placed.append(await self._sign(order, priority))
                 await self.api.post_request(placed[-1][0])
             for request, session in placed:
-                leases.append(await self._wait_open(request, session))
+                leases.append(await self._wait_open(request, session, on_wait))
             await asyncio.gather(*(lease.wait_ready() for lease in leases))
         except BaseException:
             await asyncio.gather(*(close_quietly(lease) for lease in leases))
@@ -240,7 +252,7 @@ class AsyncClient:
 
     def attached(self, job: Bytes32) -> AttachedJob:
         """One reader per job, however many wait for its tasks."""
-        return self._attached.setdefault(job, AttachedJob(self.api, job))
+        return self._attached.setdefault(job, AttachedJob(self.api, job, verifier(self.pool, self.api.url, job).check))
 
     def keep(self, jobs: Sequence[Job]) -> None:
         """Takes over jobs whose leases were left to the node."""
@@ -303,15 +315,18 @@ class AsyncClient:
                 free=free,
             )
 
-    async def _wait_open(self, signed: SignedRequest, session: Session) -> AsyncLease:
+    async def _wait_open(self, signed: SignedRequest, session: Session, on_wait: OnWait | None = None) -> AsyncLease:
         request, deadline = session.request, time.monotonic() + OPEN_TIMEOUT_S
-        view = await self.api.request(request)
+        view, said = await self.api.request(request, wait_s=FIRST_POLL_S), ""
         while view.state != RequestState.OPEN or view.lease is None:
             _check_alive(view)
             left = deadline - time.monotonic()
+            why = await self.api.why(request)
             if left <= 0:
-                why = await self.api.why(request)
                 raise LeaseWaitError(f"request {request} still waits: {why.message}", request=request)
+            if on_wait is not None and why.state == RequestState.QUEUED and why.message != said:
+                on_wait(why)
+                said = why.message
             view = await self.api.request(request, wait_s=max(1, int(min(left, LONG_POLL_S))))
         return AsyncLease(self, await self.api.lease(view.lease), session, signed)
 

@@ -17,6 +17,7 @@ from millpond._pay import Payer
 from millpond._sessions import Session
 from millpond._settlement import Settlement
 from millpond._source import source_of
+from millpond._verify import verifier
 from millpond.errors import MillpondError, NodeError, TaskError
 from millpond.protocol import values
 from millpond.protocol.ids import ZERO_BYTES32, Bytes32, task_id
@@ -239,7 +240,12 @@ class AsyncLeases:
 
     def job(self, on_result: OnResult | None = None) -> Job:
         """A new job on these leases."""
-        job = Job(self._client.api, [lease.id for lease in self.leases])
+        views = [lease.view for lease in self.leases]
+        job = Job(
+            self._client.api,
+            [view.lease for view in views],
+            lambda made: verifier(self._client.pool, self._client.api.url, made, views).check,
+        )
         if on_result is not None:
             job.watch(on_result)
         self.jobs.append(job)

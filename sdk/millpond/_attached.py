@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from millpond._job import OnResult
 from millpond._nodeapi import NodeApi
-from millpond.errors import NodeUnreachableError, ResultMissingError
+from millpond.errors import NodeUnreachableError, ResultForgedError, ResultMissingError
 from millpond.protocol.ids import Bytes32
 from millpond.protocol.messages import TaskResult
 
@@ -43,9 +44,10 @@ async def follow(api: NodeApi, job: Bytes32, after: int = 0) -> AsyncGenerator[T
 class AttachedJob:
     """Remembers where each result lies, not what it holds: a job may have more of them than fit into memory."""
 
-    def __init__(self, api: NodeApi, job: Bytes32) -> None:
+    def __init__(self, api: NodeApi, job: Bytes32, check: OnResult | None = None) -> None:
         self.id = job
         self._api = api
+        self._check = check
         self._cursor = 0
         self._places: dict[Bytes32, int] = {}
         self._waiting: dict[Bytes32, asyncio.Future[TaskResult]] = {}
@@ -93,7 +95,20 @@ class AttachedJob:
         self._places[result.task] = result.cursor
         future = self._waiting.pop(result.task, None)
         if future is not None and not future.done():
+            self._settle(future, result)
+
+    def _settle(self, future: asyncio.Future[TaskResult], result: TaskResult) -> None:
+        try:
+            self._checked(result)
+        except ResultForgedError as error:
+            future.set_exception(error)
+        else:
             future.set_result(result)
+
+    def _checked(self, result: TaskResult) -> TaskResult:
+        if self._check is not None:
+            self._check(result)
+        return result
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, {}
@@ -105,5 +120,5 @@ class AttachedJob:
     async def _fetch(self, cursor: int) -> TaskResult:
         async with aclosing(self._api.results(self.id, cursor - 1, follow=False)) as results:
             async for result in results:
-                return result
+                return self._checked(result)
         raise ResultMissingError(f"the node no longer keeps result {cursor} of job {self.id}")

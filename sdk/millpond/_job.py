@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from millpond._nodeapi import NodeApi
 from millpond._together import together
-from millpond.errors import NodeUnreachableError, TaskCancelledError
+from millpond.errors import NodeUnreachableError, ResultForgedError, TaskCancelledError
 from millpond.protocol.ids import Bytes32, job_id, task_id
 from millpond.protocol.messages import MAX_TASKS_PER_SUBMIT, Submit, TaskResult, TaskSpec
 from millpond.protocol.views import JobView
@@ -22,6 +22,8 @@ RESUBMIT_PAUSE_S = 0.05
 """After a stream that ended in order, while tasks are on their way to the node."""
 PATIENCE_S = 900.0
 OnResult = Callable[[TaskResult], None]
+MakeCheck = Callable[[Bytes32], OnResult]
+"""For a job, what raises `ResultForgedError` for a result that is not to be had of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ class Job:
     The stream of results stays open for `linger_s` seconds after the last, for a job that more tasks are to come to.
     """
 
-    def __init__(self, api: NodeApi, leases: Sequence[Bytes32]) -> None:
+    def __init__(self, api: NodeApi, leases: Sequence[Bytes32], make_check: MakeCheck | None = None) -> None:
         self.id = job_id(secrets.token_bytes(32))
         self._api = api
+        self._check: OnResult | None = make_check(self.id) if make_check is not None else None
         self._leases = tuple(leases)
         self._count = 0
         self._waiting: dict[Bytes32, asyncio.Future[TaskResult]] = {}
@@ -126,6 +129,13 @@ class Job:
             return
         self._cursor = result.cursor
         future = self._waiting.pop(result.task, None)
+        try:
+            if self._check is not None:
+                self._check(result)
+        except ResultForgedError as error:
+            if future is not None and not future.done():
+                future.set_exception(error)
+            return
         for on_result in self._on_result:
             on_result(result)
         if future is not None and not future.done():

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from millpond._connections import Connections
 from millpond.errors import NodeRefusedError, NodeUnreachableError
 from millpond.protocol import wire
 from millpond.protocol.envelope import seal
@@ -37,6 +38,7 @@ TIMEOUT_S = 15.0
 STREAM_IDLE_S = 30.0
 LONG_POLL_S = 20
 MAX_LINE_BYTES = 8 << 20
+MAX_ANSWER_BYTES = 64 << 20
 RETRIES = 4
 RETRY_PAUSE_S = 0.3
 T = TypeVar("T")
@@ -67,13 +69,10 @@ class NodeApi:
     def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.url = url.rstrip("/")
         self._identity: Identity | None = None
-        has_tls = not self.url.startswith("http://")  # without TLS, loading the certificates would only cost time
-        self._http = httpx.AsyncClient(
-            base_url=self.url, timeout=TIMEOUT_S, transport=transport, trust_env=False, verify=has_tls
-        )
+        self._transport = transport or Connections(self.url)
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._transport.aclose()
 
     def sign_as(self, identity: Identity) -> None:
         self._identity = identity
@@ -132,7 +131,7 @@ class NodeApi:
         """Results beyond cursor `after`; with `follow` as they come, until all tasks have ended and `linger_s` seconds passed since."""
         query = f"after={after}&follow={int(follow)}" + (f"&linger={linger_s}" if linger_s else "")
         async for line in self._lines(f"/v1/jobs/{job}/results?{query}"):
-            yield wire.read(TaskResult, line, limit=64 << 20)
+            yield wire.read(TaskResult, line, limit=MAX_ANSWER_BYTES)
 
     async def logs(self, job: Bytes32, task: Bytes32 | None, after: int, *, follow: bool) -> AsyncGenerator[Log, None]:
         query = f"after={after}&follow={int(follow)}" + (f"&task={task}" if task else "")
@@ -152,13 +151,13 @@ class NodeApi:
         return True
 
     async def get_block(self, cid: str) -> bytes:
-        return (await self._send("GET", f"/v1/blocks/{cid}", b"")).content
+        return await self._send("GET", f"/v1/blocks/{cid}", b"")
 
     async def _get(self, kind: type[T], path: str) -> T:
-        return wire.read(kind, (await self._send("GET", path, b"")).content, limit=64 << 20)
+        return wire.read(kind, await self._send("GET", path, b""), limit=MAX_ANSWER_BYTES)
 
     async def _post(self, kind: type[T], path: str, body: bytes) -> T:
-        return wire.read(kind, (await self._send("POST", path, body)).content, limit=64 << 20)
+        return wire.read(kind, await self._send("POST", path, body), limit=MAX_ANSWER_BYTES)
 
     def _headers(self, method: str, path: str, body: bytes) -> dict[str, str]:
         headers = {"content-type": "application/json" if method == "POST" else "application/octet-stream"}
@@ -167,33 +166,51 @@ class NodeApi:
         me, nonce = self._identity, secrets.randbits(256)
         return headers | seal(me.key, me.domain, me.audience, method, path, body, nonce, int(time.time()))
 
-    async def _send(self, method: str, path: str, body: bytes) -> httpx.Response:
-        """Every request here may be repeated: reads change nothing, and writes are idempotent by their content's id."""
+    async def _send(self, method: str, path: str, body: bytes) -> bytes:
+        """The answer's body. Every request here may be repeated: reads change nothing, and writes are idempotent by their content's id."""
         for attempt in range(RETRIES):
             try:
-                request = self._http.build_request(
-                    method, path, content=body, headers=self._headers(method, path, body)
-                )
-                response = await self._http.send(request)
+                async with self._exchange(method, path, body, TIMEOUT_S) as response:
+                    answer = await self._whole(response)
             except httpx.TransportError as error:
                 if attempt == RETRIES - 1:
-                    raise NodeUnreachableError(
-                        f"the node {self.url} does not answer ({type(error).__name__})"
-                    ) from error
+                    raise self._silent(error) from error
             else:
                 if response.status_code == 429 and attempt < RETRIES - 1:
                     await asyncio.sleep(_retry_after(response))
                     continue
-                return _checked(response)
+                return _checked(response, answer)
             await asyncio.sleep(RETRY_PAUSE_S * 2**attempt)
         raise NodeUnreachableError(f"the node {self.url} does not answer")
 
+    @asynccontextmanager
+    async def _exchange(self, method: str, path: str, body: bytes, read_s: float) -> AsyncIterator[httpx.Response]:
+        """An answer whose body is still to be read."""
+        timeouts = {"connect": TIMEOUT_S, "read": read_s, "write": TIMEOUT_S, "pool": TIMEOUT_S}
+        headers = self._headers(method, path, body)
+        request = httpx.Request(
+            method, self.url + path, headers=headers, content=body, extensions={"timeout": timeouts}
+        )
+        response = await self._transport.handle_async_request(request)
+        response.request = request
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _whole(self, response: httpx.Response) -> bytes:
+        pieces, size = [], 0
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+            if size > MAX_ANSWER_BYTES:
+                raise NodeUnreachableError(f"the node {self.url} answers with more than {MAX_ANSWER_BYTES} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
     async def _lines(self, path: str) -> AsyncGenerator[bytes, None]:
-        timeout = httpx.Timeout(TIMEOUT_S, read=STREAM_IDLE_S)
-        async with self._stream(path, timeout) as response:
+        async with self._stream(path) as response:
             if response.status_code >= 400:
-                await response.aread()
-                _checked(response)
+                _checked(response, await self._whole(response))
             try:
                 rest = b""
                 async for chunk in response.aiter_bytes():
@@ -209,14 +226,15 @@ class NodeApi:
                 raise NodeUnreachableError(f"the stream from {self.url} broke ({type(error).__name__})") from error
 
     @asynccontextmanager
-    async def _stream(self, path: str, limits: httpx.Timeout) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, path: str) -> AsyncIterator[httpx.Response]:
         try:
-            async with self._http.stream(
-                "GET", path, headers=self._headers("GET", path, b""), timeout=limits
-            ) as response:
+            async with self._exchange("GET", path, b"", STREAM_IDLE_S) as response:
                 yield response
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise NodeUnreachableError(f"the node {self.url} does not answer ({type(error).__name__})") from error
+        except httpx.TransportError as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: httpx.TransportError) -> NodeUnreachableError:
+        return NodeUnreachableError(f"the node {self.url} does not answer ({type(error).__name__})")
 
 
 def _wait(seconds: int) -> str:
@@ -230,14 +248,14 @@ def _retry_after(response: httpx.Response) -> float:
         return 1.0
 
 
-def _checked(response: httpx.Response) -> httpx.Response:
+def _checked(response: httpx.Response, answer: bytes) -> bytes:
     if response.status_code < 400:
-        return response
+        return answer
     try:
-        body = response.json()
+        body = json.loads(answer)
         code, message, remedy = str(body["error"]), str(body["message"]), str(body.get("remedy", ""))
         fields = dict(body.get("fields") or {})
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         code, message, remedy, fields = "HTTP", f"HTTP {response.status_code} from {response.url.path}", "", {}
     fields.update(status=response.status_code, code=code)
     raise NodeRefusedError(f"{code}: {message}", remedy=remedy or None, **fields)

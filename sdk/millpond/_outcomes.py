@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from millpond._verify import check_value
 from millpond.errors import (
     PythonMismatchError,
     TaskCancelledError,
@@ -45,6 +46,7 @@ async def fetch_value(client: AsyncClient, result: TaskResult) -> Any:
     encoded = result.value
     if encoded is None and result.signed is not None and result.signed.value_cid:
         encoded = await client.fetch(result.signed.value_cid)
+        check_value(client.api.url, result, encoded)
     return value_of(encoded)
 
 

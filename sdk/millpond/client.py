@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from millpond._asyncclient import AsyncClient
+from millpond._asyncclient import AsyncClient, OnWait
 from millpond._asyncleases import OnLog
 from millpond._handles import Handle
 from millpond._leaseset import LeaseSet
@@ -99,9 +99,12 @@ class Client:
         duration: int = DEFAULT_DURATION_S,
         price: int | None = None,
         priority: int = 0,
+        on_wait: OnWait | None = None,
     ) -> LeaseSet:
-        """See `AsyncClient.rent`."""
-        leases = self._call(lambda: self._async.rent(vgpus, duration=duration, price=price, priority=priority))
+        """See `AsyncClient.rent`; `on_wait` is called on another thread."""
+        leases = self._call(
+            lambda: self._async.rent(vgpus, duration=duration, price=price, priority=priority, on_wait=on_wait)
+        )
         return LeaseSet(self._portal, leases)
 
     def attach(self, *leases: Bytes32) -> LeaseSet:

@@ -86,6 +86,10 @@ class RequestRefusedError(NodeError):
     remedy_text = "Change the request and send it again; nothing was paid."
 
 
+class ResultForgedError(NodeError):
+    remedy_text = "Do not use this result. Ask again, keep the node's answer as evidence, and rent from another pool if it stays so."
+
+
 class ResultMissingError(NodeError):
     remedy_text = (
         "`millpond results JOB` lists the results that the node still keeps; it forgets a job some time after its end."

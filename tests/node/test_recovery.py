@@ -179,6 +179,7 @@ async def test_O09_report_sent_twice_is_processed_once_and_acknowledged_again(ki
 async def test_report_beyond_the_next_ends_the_connection_with_the_reason(kit, node) -> None:
     async with node.worker().connected() as worker:
         rented = await node.api().rent(worker)
+        await worker.until(lambda: worker.seq > 0 and not worker.unacked)  # the first report would be the baseline
         await worker.send(Report(worker.seq + 2, Started(rented.lease, rented.lease, 1)))
         await worker.until(lambda: isinstance(worker.last, Refused))
     assert worker.last.error == "SequenceGapError"

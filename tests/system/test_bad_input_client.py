@@ -21,7 +21,7 @@ from millpond.chain.outbox import SqliteOutbox
 from millpond.chain.reverts import ContractRevertError
 from millpond.chain.rpc import Rpc
 from millpond.chain.transactor import Transactor
-from millpond.errors import TaskError
+from millpond.errors import TaskError, TaskLostError, TaskOutOfMemoryError, TaskTimedOutError
 from millpond.protocol.ids import address
 from millpond.protocol.messages import AttemptStatus
 from millpond.storage.cid import cid_of
@@ -70,7 +70,10 @@ def test_wrong_password_ends_with_3(run_cli: Callable[..., Any], monkeypatch: py
 def test_rpc_down_ends_with_4(run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLPOND_RPC_URL", "http://127.0.0.1:1")
 
-    assert run_cli("run", "--json", "--", "true").json["error"] == "RpcUnreachableError"
+    ended = run_cli("run", "--json", "--", "true")
+
+    assert (ended.code, ended.json["error"]) == (4, "RpcUnreachableError")
+    assert "nothing was lost" in ended.json["remedy"]
 
 
 def test_node_down_ends_with_7(run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +154,9 @@ def test_command_over_its_time_is_killed_and_says_its_limit(leases: Any) -> None
     result = leases.command(["sleep", "60"], time_limit_s=1.0)
 
     assert result.signed.receipt.status == AttemptStatus.TIMED_OUT
-    with pytest.raises(TaskError, match="longer than its 1 s"):
+    with pytest.raises(TaskTimedOutError, match="longer than its 1 s") as caught:
         leases.raise_for(result)
+    assert (caught.value.exit_code, bool(caught.value.remedy)) == (8, True)
 
 
 def test_input_that_nobody_has_fails_the_task_by_its_cid(leases: Any) -> None:
@@ -160,8 +164,9 @@ def test_input_that_nobody_has_fails_the_task_by_its_cid(leases: Any) -> None:
     result = leases.command(["true"], inputs={"a": missing})
 
     assert result.signed is None
-    with pytest.raises(TaskError, match=missing):
+    with pytest.raises(TaskLostError, match=missing) as caught:
         leases.raise_for(result)
+    assert (caught.value.exit_code, bool(caught.value.remedy)) == (8, True)
 
 
 def test_image_that_does_not_exist_fails_the_task_by_its_name(docker_stack: Any, leases: Any) -> None:
@@ -169,7 +174,7 @@ def test_image_that_does_not_exist_fails_the_task_by_its_name(docker_stack: Any,
 
     with pytest.raises(TaskError, match="nobody/nothing") as caught:
         leases.raise_for(result)
-    assert "image" in caught.value.remedy
+    assert (caught.value.code, caught.value.exit_code, "image" in caught.value.remedy) == ("TaskFailedError", 8, True)
 
 
 def test_command_that_the_image_lacks_fails_the_task_by_its_name(docker_stack: Any, leases: Any) -> None:
@@ -183,8 +188,9 @@ def test_command_over_its_memory_is_killed_and_says_its_limit(docker_stack: Any,
     result = leases.command(["python3", "-c", "b = [bytearray(1 << 24) for _ in range(4000)]"])
 
     assert result.signed.receipt.status == AttemptStatus.OUT_OF_MEMORY
-    with pytest.raises(TaskError, match="MiB of memory"):
+    with pytest.raises(TaskOutOfMemoryError, match="MiB of memory") as caught:
         leases.raise_for(result)
+    assert (caught.value.exit_code, "more memory" in caught.value.remedy) == (8, True)
 
 
 def test_docker_not_running_is_told_with_a_remedy(stack: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import millpond
 from millpond.protocol.receipts import ReceiptError
 
 NODE_SEES_S = 10
@@ -138,9 +139,23 @@ def test_run_killed_leaves_a_lease_that_lease_close_pays_and_closes(run_cli: Cal
     assert not [v for v in run_cli("lease", "ls", "--json").json if v["lease"] == lease and v["state"] == "serving"]
 
 
-def _start_run(home: Path) -> subprocess.Popen[str]:
+def test_run_that_waits_says_why_and_runs_once_there_is_room(run_cli: Callable[..., Any], stack: Any) -> None:
+    with millpond.Client(home=stack.home) as client, client.rent(millpond.Vgpu(share=600)):
+        child = _start_run(stack.home, "true", vgpu="600")
+        assert child.stderr is not None
+        said = next(line for line in child.stderr if "millpond why" in line)
+        request = said.split("millpond why ")[1].split()[0]
+        shown = run_cli("why", request, "--json").json
+    child.communicate(timeout=60)
+
+    assert child.returncode == 0
+    assert shown["state"] == "queued"
+    assert sum(item["removed"] for item in shown["filters"]) + shown["fitting"] == shown["considered"] == 2
+
+
+def _start_run(home: Path, script: str = "echo started; sleep 100", vgpu: str = "250") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "millpond", "run", "--", "sh", "-c", "echo started; sleep 100"],
+        [sys.executable, "-m", "millpond", "run", "--vgpu", vgpu, "--", "sh", "-c", script],
         env={**os.environ, "MILLPOND_HOME": str(home)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -19,13 +19,18 @@ from millpond.protocol.values import decode
 from millpond.protocol.views import LeaseView
 
 GRACE_S = 3
-TICK_S = 10
+TICK_S = 2
+PAID_S = 2
 ANSWER_S = 900
 OPEN, CLOSED = 1, 2
-# The pool's shortest grace is a minute: this worker waits less before it demands. What the chain allows is untouched.
+# The pool's shortest grace is a minute: this worker waits less before it demands, and looks at the chain each second.
+# What the chain allows is untouched.
 HASTY_WORKER = f"""
-import dataclasses
+import dataclasses, functools
+from millpond_worker import assemble
+from millpond_worker.agent.parts import Pace, Parts
 from millpond_worker.edge import chain
+assemble.Parts = functools.partial(Parts, pace=Pace(tick=0.5, reconcile=1.0, status=0.5))
 pool = chain.EvmChain.pool
 async def hasty(self):
     return dataclasses.replace(await pool(self), grace={GRACE_S})
@@ -77,10 +82,10 @@ class Owing:
         return psutil.Process(self.process.pid).children(recursive=True)
 
 
-async def owing(it: Stack, seconds: int = 5) -> Owing:
+async def owing(it: Stack, seconds: int = PAID_S) -> Owing:
     """Pays the first seconds of a lease, runs a task on it, and vanishes."""
     await it.start_node()
-    await it.init()
+    await it.init(tick_s=TICK_S)
     process = await it.start_worker(HASTY_WORKER)
     await it.connected()
     renter = Renter(it)
@@ -108,19 +113,19 @@ async def test_D11_vanished_renter_is_paused_demanded_closed_unpaid_and_what_was
         it = await owing(stack_)
         began = asyncio.get_running_loop().time()
         await it.until_state("unpaid")
-        assert asyncio.get_running_loop().time() - began < 5 + 2 * TICK_S + 3
+        assert asyncio.get_running_loop().time() - began < PAID_S + 2 * TICK_S + 3
         assert any(found.status() == psutil.STATUS_STOPPED for found in it.runners())
         assert not await it.demanded()
         await it.until(it.demanded)
         assert await it.state() == "unpaid"
         account = await it.renter.escrow.lease_account(stack_.pool.controller, it.lease.lease)
-        assert account.collected == 5 * it.price
+        assert account.collected == PAID_S * it.price
         await it.pass_time(ANSWER_S // 2)
-        await asyncio.sleep(4)
+        await asyncio.sleep(2.5)
         assert (await it.record()).status == OPEN
         await it.pass_time(ANSWER_S // 2)
         await it.until(it.closed)
-        assert await it.renter.settled(it.lease) == 5 * it.price
+        assert await it.renter.settled(it.lease) == PAID_S * it.price
         await it.until_state("clean")
         assert it.runners() == []
         await assert_slice_is_free(it)
@@ -139,7 +144,7 @@ async def test_renter_that_pays_after_the_demand_is_served_on(tmp_path: Path) ->
         [result] = await it.renter.map(it.lease, 1)
         assert decode(result.value or b"") == 0
         await it.pass_time(ANSWER_S)
-        await asyncio.sleep(4)
+        await asyncio.sleep(2.5)
         assert (await it.record()).status == OPEN
         assert await it.state() == "ready"
         await it.renter.close_lease(it.lease)
@@ -164,7 +169,7 @@ async def test_O11_worker_killed_between_demand_and_close_finishes_after_its_res
         assert it.runners() == []
         await it.until(it.closed)
         assert (await it.record()).demandedAt == demanded_at
-        assert await it.renter.settled(it.lease) == 5 * it.price
+        assert await it.renter.settled(it.lease) == PAID_S * it.price
         await it.until_state("clean")
         await assert_slice_is_free(it)
         await it.renter.aclose()

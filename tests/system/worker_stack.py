@@ -38,6 +38,7 @@ from millpond.storage.blocks import make_block
 from millpond.storage.http import HttpSource
 from millpond_worker.edge.clock import SystemClock
 from millpond_worker.edge.store import EnvelopeAuth
+from millpond_worker.home import Home, read_json
 
 CHAIN_ID = 31337
 OWNER, WORKER, PAYOUT = provider_accounts(0)
@@ -90,7 +91,7 @@ class Stack:
         (home / "node.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()))
         await self.start(NODE_MAIN, home, "node.log")
 
-    async def init(self) -> Any:
+    async def init(self, *more: str, tick_s: int = 10) -> Any:
         return await self.worker(
             "init",
             *("--rpc-url", self.rpc_url, "--chain-id", str(CHAIN_ID), "--controller", self.pool.controller),
@@ -98,7 +99,9 @@ class Stack:
             *("--owner-dev-key", str(OWNER), "--dev-key", str(WORKER), "--launcher", "process"),
             *("--payout", development_wallet(PAYOUT, CHAIN_ID).address, "--allow-renter", RENTER.address),
             *("--device", "cpu", "--memory", "1GiB", "--cores", "2", "--stake", "1000"),
-            *("--offer", "share=600,memory=512MiB,price=3.6/h", "--offer", "share=300,memory=256MiB,price=1.8/h"),
+            *("--offer", f"share=600,memory=512MiB,price=3.6/h,tick={tick_s}s"),
+            *("--offer", f"share=300,memory=256MiB,price=1.8/h,tick={tick_s}s"),
+            *more,
         )
 
     async def start_worker(self, main: str = WORKER_MAIN) -> asyncio.subprocess.Process:
@@ -106,13 +109,20 @@ class Stack:
 
     async def connected(self) -> None:
         await self.until_status(lambda status: status["is_connected"])
+        await self.mine_each_second()
+
+    async def mine_each_second(self) -> None:
+        """What is set up before is mined at once; what is tested runs on a chain with a block each second."""
+        async with Rpc(self.rpc_url, chain_id=CHAIN_ID) as rpc:
+            await rpc.call("evm_setIntervalMining", 1)
 
     async def until_status(self, condition: Any) -> Any:
-        for _ in range(100):
-            code, out = await self.command(WORKER_MAIN, "status", "--home", str(self.home), "--json")
-            if code == 0 and condition(json.loads(out)):
-                return json.loads(out)
-            await asyncio.sleep(0.2)
+        """What the running worker shows, once it is as wanted; read where `status` reads it."""
+        for _ in range(400):
+            status = read_json(Home(self.home).status)
+            if status is not None and condition(status):
+                return status
+            await asyncio.sleep(0.1)
         raise AssertionError((self.folder / "worker.log").read_text()[-3000:])
 
     async def stop(self) -> None:
@@ -128,7 +138,7 @@ async def stack(folder: Path) -> AsyncIterator[Stack]:
         devnet.find_anvil()
     except DevnetError as error:
         pytest.skip(error.message)
-    config = devnet.DevnetConfig(port=devnet.free_port(), accounts=40)
+    config = devnet.DevnetConfig(port=devnet.free_port(), accounts=40, block_time_s=0)
     async with devnet.running(config) as chain:
         made = Stack(folder, chain.url, await bootstrap(chain.url, folder, 1))
         try:

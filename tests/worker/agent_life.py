@@ -66,6 +66,16 @@ async def until(condition: Callable[[], object], rounds: int = 400) -> None:
     raise AssertionError("it did not happen")
 
 
+async def until_later(world: World, condition: Callable[[], object], seconds: int = 400) -> None:
+    """Lets the world's time pass as far as it has to. What runs in threads takes real time too, however busy the machine is."""
+    for _ in range(seconds):
+        if condition():
+            return
+        await world.clock.advance(1)
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not happen")
+
+
 async def serve(world: World, nonce: int = 1) -> tuple[SimNode, str]:
     """A connected node and a lease that is ready."""
     node = await SimNode.accept(world.net)

@@ -6,19 +6,23 @@ import asyncio
 import contextlib
 import logging
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from millpond.protocol.errors import ChainError, LaunchError, MillpondError
 from millpond_worker import control
+from millpond_worker.agent.background import logged
 from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link
 from millpond_worker.agent.rounds import Rounds
 from millpond_worker.assemble import Assembled
-from millpond_worker.home import Home, write_json
+from millpond_worker.home import Home, read_json, write_json
 from millpond_worker.launch.port import OwnedContainer
 from millpond_worker.machine.events import DrainAsked, Restarted, Stopping
 from millpond_worker.machine.model import LIVE, AttemptKey
+from millpond_worker.offers import load_outstanding
+from millpond_worker.reload import take_up
 from millpond_worker.status import status_of
 
 log = logging.getLogger("millpond_worker")
@@ -35,6 +39,7 @@ class App:
         self.link = Link(self.agent)
         self._rounds = Rounds(self.agent, self.link)
         self._stop = asyncio.Event()
+        self.needs_restart: tuple[str, ...] = ()
 
     def stop(self) -> None:
         """Ends the worker soon: attempts are given back, containers removed; leases go on at the next start."""
@@ -48,12 +53,35 @@ class App:
             self.link.announce_offers()
             self.agent.post(DrainAsked())
 
+    def _go_on_leaving(self) -> None:
+        """A provider that is leaving its pool takes nothing new after a restart either."""
+        leaving = read_json(self._home.exit)
+        if isinstance(leaving, dict):
+            self.agent.state.gives_notice = bool(leaving.get("gives_notice"))
+            self.drain()
+
+    async def reload(self) -> dict[str, object]:
+        """Takes up what changed in worker.toml. Raises `WorkerConfigError`, `SetupError`, `UnitError`; then nothing changed."""
+        self.needs_restart = take_up(self._home, self._assembled, self.agent)
+        await self._rounds.renew()
+        return {"needs_restart": list(self.needs_restart), "offers": len(self._parts.offers.current())}
+
+    async def _reload_by_signal(self) -> None:
+        try:
+            answer = await self.reload()
+        except MillpondError as error:
+            log.error("worker.toml is not taken up: %s %s", error.message, error.remedy)
+        else:
+            log.info("worker.toml was read again: %s", answer)
+
     async def run(self) -> None:
         """Raises `JournalFailedError` and whatever else must end the process."""
         self._listen_to_signals()
         self._home.status.unlink(missing_ok=True)  # of a process that was killed
         await self._clean_start()
         self.agent.background.start(self._start_chain(), "start chain")
+        self._go_on_leaving()
+        self._parts.offers.outstanding = load_outstanding(self._home.folder)
         await self._rounds.renew()
         loops = [
             self.agent.commit_forever(),
@@ -140,7 +168,12 @@ class App:
     async def _show_forever(self) -> None:
         while True:
             self._show(is_connected=self.link.is_up)
-            if self.agent.state.is_draining and not self._live() and not len(self.agent.reports):
+            if (
+                self.agent.state.is_draining
+                and not self._live()
+                and not self._to_collect()
+                and not len(self.agent.reports)
+            ):
                 log.info("drained: the last lease has ended")
                 self.stop()
             await asyncio.sleep(self._parts.pace.status)
@@ -149,8 +182,20 @@ class App:
         shown = status_of(self.agent, self.link, self._rounds.stake, self._assembled.warning)
         shown["token"] = {"symbol": self._assembled.token_symbol, "decimals": self._assembled.token_decimals}
         shown["is_connected"] = is_connected
+        shown["policy"] = self._policy()
+        shown["clock_skew_s"] = self._rounds.skew
+        shown["needs_restart"] = list(self.needs_restart)
         with contextlib.suppress(OSError):
             write_json(self._home.status, shown)
+
+    def _policy(self) -> dict[str, object]:
+        offers, now = self._parts.offers, self._parts.clock.now()
+        return {
+            "is_open": offers.policy.is_open(now),
+            "next_change": offers.policy.next_change(now),
+            "offers_signed_at": offers.signed_at,
+            "cancelling": sorted(self._rounds.cancelling),
+        }
 
     async def _obey_forever(self) -> None:
         while True:
@@ -167,9 +212,12 @@ class App:
             write_json(answer, reply)
 
     async def _reply(self, command: str) -> dict[str, object]:
-        if command == "drain":
+        if command in ("drain", "leave"):
+            self.agent.state.gives_notice |= command == "leave"
             self.drain()
             return {"is_draining": True, "leases": self._live()}
+        if command == "reload":
+            return await self.reload()
         if command == "withdraw":
             sent = await self._assembled.chain.withdraw(self._parts.identity.provider)
             return sent.as_dict()
@@ -178,8 +226,16 @@ class App:
     def _live(self) -> int:
         return sum(row.state in LIVE for row in self.agent.state.leases.values())
 
+    def _to_collect(self) -> int:
+        """Ended leases whose pay is not collected yet: it can be only within the claim window."""
+        now, window = self._parts.clock.now(), self._parts.pool.claim_window
+        return sum(row.is_to_collect(now, window) for row in self.agent.state.leases.values())
+
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            again = partial(self.agent.background.start, name="reload", on_error=logged)
+            loop.add_signal_handler(signal.SIGHUP, lambda: again(self._reload_by_signal()))
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
                 loop.add_signal_handler(number, self.stop)

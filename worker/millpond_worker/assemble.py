@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,7 +26,9 @@ from millpond_worker.errors import SetupError
 from millpond_worker.home import Home
 from millpond_worker.keys import open_key
 from millpond_worker.launchers import Chosen, choose_launcher
+from millpond_worker.machine.policy import Policy, utc_minute
 from millpond_worker.offers import OfferBook, OfferTemplate
+from millpond_worker.zones import LocalMinute
 
 FALLBACK_VERSION = "0.1.0"
 
@@ -52,6 +54,7 @@ class Assembled:
     token_decimals: int
     token_symbol: str
     warning: str
+    config: WorkerConfig
 
 
 def open_gpu(config: WorkerConfig) -> Gpu:
@@ -81,7 +84,7 @@ def device_ids(config: WorkerConfig, infos: list[DeviceInfo]) -> dict[Bytes32, D
 def open_chain(config: WorkerConfig, home: Home) -> EvmChain:
     """Raises `AddressBookError`, and what `open_key` raises."""
     wallet = open_key(config.key, home, config.chain_id)
-    book = AddressBook.load(home.path(config.addresses))
+    book = AddressBook.load(home.path(config.addresses), config.chain_id)
     return EvmChain(
         config.rpc_url,
         config.chain_id,
@@ -106,11 +109,8 @@ async def assemble(config: WorkerConfig, home: Home) -> Assembled:
     decimals, symbol = await token.decimals(), await token.symbol()
     chosen = await choose_launcher(config, home, wallet.address)
     clock = SystemClock()
-    templates = [
-        template_of(offer, device, info, pool.max_duration, decimals)
-        for device, info in devices.items()
-        for offer in config.offers
-    ]
+    templates = templates_of(config, devices, pool.max_duration, decimals)
+    policy = policy_of(config, decimals)
     parts = Parts(
         clock=clock,
         chain=chain,
@@ -126,8 +126,45 @@ async def assemble(config: WorkerConfig, home: Home) -> Assembled:
         folder=home.folder,
         allow_renters=chosen.allow_renters,
         task_image=config.task_image,
+        policy=policy,
     )
-    return Assembled(parts, gpu, chain, decimals, symbol, _warning(chosen, devices))
+    parts.offers.change(templates, policy)
+    return Assembled(parts, gpu, chain, decimals, symbol, _warning(chosen, devices), config)
+
+
+def templates_of(
+    config: WorkerConfig, devices: Mapping[Bytes32, DeviceInfo], longest: int, decimals: int
+) -> list[OfferTemplate]:
+    """Each offer on each device. Raises `SetupError` for a price below the floor, and what `template_of` raises."""
+    policy = policy_of(config, decimals)
+    found = [
+        template_of(offer, device, info, longest, decimals)
+        for device, info in devices.items()
+        for offer in config.offers
+    ]
+    check_floor(policy, ((item.price, item.slice.share_per_mille) for item in found))
+    return found
+
+
+def check_floor(policy: Policy, prices: Iterable[tuple[int, int]]) -> None:
+    """`prices` are pairs of base units per second and share per mille. Raises `SetupError`."""
+    for price, share in prices:
+        problem = policy.price_problem(price, share)
+        if problem:
+            raise SetupError(problem, remedy="Raise the price of the offer in worker.toml, or lower price_floor.")
+
+
+def policy_of(config: WorkerConfig, decimals: int) -> Policy:
+    """Raises `UnitError` for a price floor that is no price."""
+    return Policy(
+        hours=config.hours,
+        time_zone=config.time_zone,
+        minute_of=utc_minute if config.time_zone == "UTC" else LocalMinute(config.time_zone),
+        price_floor=parse_price(config.price_floor, decimals) if config.price_floor else 0,
+        allow_images=config.allow_images,
+        refuse_images=config.refuse_images,
+        refuse_renters=config.refuse_renters,
+    )
 
 
 def template_of(offer: OfferConfig, device: Bytes32, info: DeviceInfo, longest: int, decimals: int) -> OfferTemplate:
@@ -138,6 +175,7 @@ def template_of(offer: OfferConfig, device: Bytes32, info: DeviceInfo, longest: 
         price=parse_price(offer.price, decimals),
         max_duration=min(offer.max_duration or longest, longest),
         notice=offer.notice,
+        tick=offer.tick,
         cap_per_renter=offer.cap_per_renter,
     )
 

@@ -10,14 +10,18 @@ from typing import Any
 
 from millpond.protocol.errors import MillpondError
 from millpond.protocol.ids import Address, address
+from millpond.protocol.messages import TICK_SECONDS
 from millpond.protocol.units import parse_duration, parse_memory
 from millpond_worker.errors import WorkerConfigError
 from millpond_worker.home import Home
+from millpond_worker.machine.policy import Hours, parse_hours
+from millpond_worker.zones import check_zone
 
 LAUNCHERS = ("auto", "docker", "process")
 DEVICES = ("auto", "cpu", "nvidia")
 DEFAULT_DISK = "64MiB"
 DEFAULT_NOTICE = "10m"
+MOST_TICK_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,14 @@ class OfferConfig:
     max_duration: int
     notice: int
     cap_per_renter: int
+    tick: int = TICK_SECONDS
+
+
+LIVE_KEYS = (
+    *("offers", "allow_renters", "refuse_renters", "hours", "time_zone"),
+    *("price_floor", "allow_images", "refuse_images"),
+)
+"""Settings that a running worker takes up when it reads its file again; the others wait for the next `up`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,12 @@ class WorkerConfig:
     memory_mib: int = 0
     uuids: tuple[str, ...] = ()
     allow_old_runtime: bool = False
+    hours: tuple[Hours, ...] = ()
+    time_zone: str = "UTC"
+    price_floor: str = ""
+    allow_images: tuple[str, ...] = ()
+    refuse_images: tuple[str, ...] = ()
+    refuse_renters: frozenset[Address] = frozenset()
 
 
 def load_config(home: Home) -> WorkerConfig:
@@ -196,6 +214,21 @@ def _duration(value: Any) -> int:
     return parse_duration(str(value))
 
 
+def _hours(value: Any) -> Hours:
+    return parse_hours(_text(value))
+
+
+def _zone(value: Any) -> str:
+    return "UTC" if value == "UTC" else check_zone(_needed_text(value))
+
+
+def _tick(value: Any) -> int:
+    seconds = _duration(value)
+    if not 1 <= seconds <= MOST_TICK_S:
+        raise ValueError(f"from 1 s to {MOST_TICK_S} s, not {value!r}")
+    return seconds
+
+
 _ABSENT = object()
 _RULES: dict[str, tuple[Any, ...]] = {
     "rpc_url": (_urls,),
@@ -217,6 +250,12 @@ _RULES: dict[str, tuple[Any, ...]] = {
     "memory_mib": (_memory, 0),
     "uuids": (_list(_text, tuple), ()),
     "allow_old_runtime": (_flag, False),
+    "hours": (_list(_hours, tuple), ()),
+    "time_zone": (_zone, "UTC"),
+    "price_floor": (_text, ""),
+    "allow_images": (_list(_needed_text, tuple), ()),
+    "refuse_images": (_list(_needed_text, tuple), ()),
+    "refuse_renters": (_list(_address, frozenset), frozenset()),
 }
 _OFFER_RULES: dict[str, tuple[Any, ...]] = {
     "share": (_whole(1, 1000),),
@@ -226,5 +265,6 @@ _OFFER_RULES: dict[str, tuple[Any, ...]] = {
     "max_duration": (_duration, 0),
     "notice": (_duration, parse_duration(DEFAULT_NOTICE)),
     "cap_per_renter": (_whole(0, 65_535), 0),
+    "tick": (_tick, TICK_SECONDS),
 }
 _FIELDS = {"memory": "memory_mib", "disk": "disk_mib"}

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,10 +115,9 @@ def device_check(config: WorkerConfig) -> Check:
     from millpond_worker.assemble import chosen_devices, open_gpu
 
     try:
-        gpu = open_gpu(config)
-        found = chosen_devices(config, gpu)
-        sick = [reason for info in found for reason in gpu.health(info.uuid).reasons]
-        gpu.close()
+        with closing(open_gpu(config)) as gpu:
+            found = chosen_devices(config, gpu)
+            sick = [reason for info in found for reason in gpu.health(info.uuid).reasons]
     except MillpondError as error:
         return Check.of(error, "devices", "a healthy device")
     shown = "; ".join(f"{info.kind.value}: {info.name}, {info.memory_mib} MiB" for info in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 from millpond.chain.address_book import AddressBook, verify_book
 from millpond.chain.agreement import agreed_header
@@ -14,8 +15,10 @@ from millpond.protocol.ids import ZERO_ADDRESS, Address
 from millpond.protocol.units import format_amount
 from millpond_worker.config import WorkerConfig
 from millpond_worker.doctor import FAIL, LEAST_GAS_WEI, OK, TIMEOUT_S, WARN, Check, skew_check
+from millpond_worker.doctor_entry import entry_checks
 from millpond_worker.home import Home
-from millpond_worker.standing import Contracts, Standing, largest_exposure, open_contracts, read_standing
+from millpond_worker.plan import Plan
+from millpond_worker.standing import Contracts, Standing, largest_exposure, open_contracts, read_standing, stake_for
 
 BLOCK_TIME_S = 15
 INIT = "Run `millpond-worker init`."
@@ -82,18 +85,14 @@ async def _book(config: WorkerConfig, home: Home, eth: Eth) -> Check:
 
 
 async def _standing(config: WorkerConfig, home: Home, found: Contracts) -> AsyncIterator[Check]:
-    from millpond_worker.assemble import chosen_devices, device_ids, open_gpu, template_of
+    from millpond_worker.assemble import chosen_devices, device_ids, open_gpu, templates_of
     from millpond_worker.keys import open_key
 
     try:
         operator = open_key(config.key, home, config.chain_id).address
-        devices = device_ids(config, chosen_devices(config, open_gpu(config)))
-        longest = found.params.maxDuration
-        templates = [
-            template_of(offer, device, info, longest, found.decimals)
-            for device, info in devices.items()
-            for offer in config.offers
-        ]
+        with closing(open_gpu(config)) as gpu:
+            devices = device_ids(config, chosen_devices(config, gpu))
+        templates = templates_of(config, devices, found.params.maxDuration, found.decimals)
         standing = await read_standing(found, config.provider, operator, list(devices))
     except MillpondError as error:
         yield Check.of(error, "standing", "a provider of this pool")
@@ -103,6 +102,18 @@ async def _standing(config: WorkerConfig, home: Home, found: Contracts) -> Async
     for device, info in devices.items():
         yield pool_check(standing, device, info.name, found.controller.address)
     yield stake_check(found, standing, largest_exposure(templates, found.params))
+    plan = Plan(
+        config.provider,
+        operator,
+        None,
+        devices,
+        found.params.minProvision if standing.active else stake_for(templates, found.params),
+    )
+    try:
+        for check in await entry_checks(found, standing, plan):
+            yield check
+    except MillpondError as error:
+        yield Check.of(error, "entry", "the pool's entry rules")
 
 
 def gas_check(standing: Standing, operator: Address) -> Check:
@@ -110,7 +121,11 @@ def gas_check(standing: Standing, operator: Address) -> Check:
     held = f"{operator} holds {format_amount(standing.operator_gas, 18)}"
     if standing.operator_gas < LEAST_GAS_WEI:
         return Check(
-            "gas", FAIL, held, needed, "Send the chain's coin to the worker's key: it pays for collecting and closing."
+            "gas",
+            FAIL,
+            held,
+            needed,
+            f"{INIT} It sends some of the owner's; or send the chain's coin to the worker's key, which pays for collecting and closing.",
         )
     return Check("gas", OK, held, needed)
 
@@ -182,7 +197,7 @@ async def _node(config: WorkerConfig, found: Contracts) -> Check:
             )
         async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
             answer = await client.get(f"{url.rstrip('/')}/v1/health")
-            seen = answer.json()
+            said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return Check(
             "node",
@@ -193,6 +208,7 @@ async def _node(config: WorkerConfig, found: Contracts) -> Check:
         )
     except MillpondError as error:
         return Check.of(error, "node", needed)
+    seen = said if isinstance(said, dict) else {}
     if answer.status_code != 200 or seen.get("chain_id") != config.chain_id:
         return Check(
             "node",

@@ -58,6 +58,19 @@ class Home:
     def operator_password(self) -> Path:
         return self.folder / "operator.password"
 
+    @property
+    def exit(self) -> Path:
+        """There while the provider is leaving its pool."""
+        return self.folder / "exit.json"
+
+    @property
+    def exit_lock(self) -> Path:
+        return self.folder / "exit.lock"
+
+    @property
+    def exit_transactions(self) -> Path:
+        return self.folder / "exit-transactions.db"
+
     def path(self, text: str) -> Path:
         """A path of the settings: relative ones start here."""
         return self.folder / Path(text).expanduser()
@@ -83,14 +96,14 @@ def default_home() -> Home:
 class HomeLock:
     """Held while a process works in a home; ends with the process, however it ends."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, home: Home, path: Path | None = None) -> None:
+        self._home, self._path = home, path or home.lock
         self._file: TextIOWrapper | None = None
 
     def __enter__(self) -> Self:
         """Raises `WorkerRunningError` while another process holds it."""
         self._home.make()
-        file = self._home.lock.open("a+")
+        file = self._path.open("a+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -39,13 +39,13 @@ async def prepare(found: Contracts, transactor: Transactor, plan: Plan) -> Async
 
     Raises `SetupError`, with nothing sent, where something only its owner can mend; `ContractRevertError` kinds.
     """
-    await _finish_earlier(transactor)
+    await finish_earlier(transactor)
     standing = await read_standing(found, plan.owner, plan.operator, list(plan.devices))
     check_all(found, standing, plan, await _gas_price(found, transactor))
     for number in range(len(_STEPS)):
         standing = await read_standing(found, plan.owner, plan.operator, list(plan.devices))
         for step in _STEPS[number](found, standing, plan):
-            yield await _do(transactor, step)
+            yield await send_step(transactor, step)
 
 
 async def _gas_price(found: Contracts, transactor: Transactor) -> int:
@@ -54,7 +54,8 @@ async def _gas_price(found: Contracts, transactor: Transactor) -> int:
     return transactor.config.fees.offer(header.base_fee if header else 0, DEFAULT_TIP).max_fee
 
 
-async def _do(transactor: Transactor, step: Step) -> Done:
+async def send_step(transactor: Transactor, step: Step) -> Done:
+    """Sends a step's transaction and waits until it is mined. Raises `ContractRevertError` kinds."""
     if step.call is None:
         return Done(step.label)
     key = f"init:{transactor.count}:{step.label}"
@@ -62,7 +63,7 @@ async def _do(transactor: Transactor, step: Step) -> Done:
     return Done(step.label, receipt.tx_hash, receipt.gas_used, receipt.block_number)
 
 
-async def _finish_earlier(transactor: Transactor) -> None:
+async def finish_earlier(transactor: Transactor) -> None:
     """Transactions of a run that was cut off are mined before the chain is asked what is done."""
     for row in transactor.rows():
         handle = transactor.handle(row.key)

@@ -83,6 +83,10 @@ class Chain(Protocol):
         """The epoch that offers of the device must carry."""
         ...
 
+    async def cancel_offers(self, device: Bytes32, epoch: int) -> None:
+        """Ends every offer of the device signed with `epoch`, and returns when that is mined; nothing where it is over already."""
+        ...
+
     async def unreserved(self, provider: Address) -> int:
         """Stake of the provider in this pool that no lease has reserved, base units."""
         ...

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from millpond.protocol.messages import TICK_SECONDS
 from millpond_worker.config import OfferConfig, WorkerConfig
+from millpond_worker.machine.policy import shown_hours
 
 _HEAD = (
     "# Settings of a Millpond worker, written by `millpond-worker init`. Check them with `millpond-worker doctor`.\n\n"
@@ -35,6 +37,12 @@ def toml_of(config: WorkerConfig) -> str:
         "memory_mib": config.memory_mib or None,
         "uuids": list(config.uuids),
         "allow_old_runtime": config.allow_old_runtime,
+        "hours": [shown_hours(item) for item in config.hours],
+        "time_zone": config.time_zone if config.hours else "",
+        "price_floor": config.price_floor,
+        "allow_images": list(config.allow_images),
+        "refuse_images": list(config.refuse_images),
+        "refuse_renters": sorted(config.refuse_renters),
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in plain.items() if value not in (None, "", [])]
     return _HEAD + "\n".join(lines) + "\n" + "".join(_offer(offer) for offer in config.offers)
@@ -64,6 +72,7 @@ def _offer(offer: OfferConfig) -> str:
         "max_duration": f"{offer.max_duration}s" if offer.max_duration else None,
         "notice": f"{offer.notice}s",
         "cap_per_renter": offer.cap_per_renter or None,
+        "tick": f"{offer.tick}s" if offer.tick != TICK_SECONDS else None,
     }
     return "\n[[offers]]\n" + "".join(
         f"{name} = {json.dumps(value)}\n" for name, value in plain.items() if value is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -73,9 +74,13 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-@cache
 def examples() -> dict[Any, Any]:
-    """JSON by type of message."""
+    """JSON by type of message, the caller's own."""
+    return deepcopy(_examples())
+
+
+@cache
+def _examples() -> dict[Any, Any]:
     found = (*_of_market(), *_of_lease(), *_of_work(), *_of_node())
     return {type(message): json.loads(wire.write(message)) for message in found}
 

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from millpond.protocol.errors import MillpondError
+from millpond_node.api.cork import Corked
 from millpond_node.config import Limits
 from millpond_node.errors import HeadError, MalformedError
 
@@ -71,7 +72,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._host = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
         host = self.client[0] if self.client else "local"
         bounds = self.bounds
         if self.open_from[host] >= bounds.connections_per_address or self.open_from.total() >= bounds.connections:

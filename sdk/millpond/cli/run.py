@@ -23,6 +23,7 @@ from millpond.vgpu import Vgpu
 if TYPE_CHECKING:
     from millpond._leaseset import LeaseSet
     from millpond.client import Client
+    from millpond.protocol.views import Why
 
 DURATION_S = 600
 TIME_LIMIT_S = 300
@@ -96,7 +97,7 @@ def run_command(
     with connect(wallet) as client, ending_with_terminate():
         highest = None if price is None else parse_price(price, client.pool.token_decimals)
         _confirm(client, client.quote(vgpu, duration=seconds, price=highest), yes or as_json)
-        with client.rent(vgpu, duration=seconds, price=highest) as leases:
+        with client.rent(vgpu, duration=seconds, price=highest, on_wait=_show_wait) as leases:
             if ahead_s:
                 _leave(client, leases, order, ahead_s, as_json=as_json)
                 return
@@ -156,6 +157,10 @@ def _leave(client: Client, leases: LeaseSet, order: _Order, ahead_s: int, *, as_
     click.echo(f"  millpond results {handle.job} --follow --log", err=True)
     click.echo(f"  millpond attach {lease} --job {handle.job}", err=True)
     click.echo(f"  millpond lease close {lease}", err=True)
+
+
+def _show_wait(why: Why) -> None:
+    click.echo(f"waits {why.message}\n      millpond why {why.request} tells more", err=True)
 
 
 def _check_detach(ahead_s: int, seconds: int, out: Path | None) -> None:

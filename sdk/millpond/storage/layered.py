@@ -88,7 +88,10 @@ class LayeredStore:
             if data is not None:
                 await self._keep(Block(cid, data))
                 return data
-        raise BlockNotFoundError(f"no source has block {cid}", cid=cid, sources=failures)
+        told = "; ".join(f"{name}: {why}" for name, why in failures.items() if name != self.local.name)
+        raise BlockNotFoundError(
+            f"no source has block {cid}" + (f" ({told})" if told else ""), cid=cid, sources=failures
+        )
 
     async def _try(self, source: BlockSource, cid: Cid, failures: dict[str, str]) -> bytes | None:
         try:

@@ -40,6 +40,14 @@ async def test_document_names_every_route_and_the_node_serves_it(node) -> None:
     assert (await node.client.get("/v1/openapi.json")).json() == DOCUMENT
 
 
+def test_document_changed_by_its_caller_stays_as_it_was_for_others() -> None:
+    for path in document()["paths"].values():
+        for item in path.values():
+            for content in item.get("requestBody", {}).get("content", {}).values():
+                content.get("example", {}).clear()
+    assert document() == DOCUMENT
+
+
 def test_every_operation_has_an_id_of_its_own() -> None:
     ids = [item["operationId"] for path in DOCUMENT["paths"].values() for item in path.values()]
     assert len(set(ids)) == len(ids) == len(OPERATIONS)

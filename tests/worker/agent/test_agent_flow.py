@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_life import DURATION, Running, running, serve, until, with_code
+from agent_life import DURATION, Running, running, serve, until, until_later, with_code
 from worker_world import (
     ATTESTATIONS,
     CHAIN_ID,
@@ -327,14 +327,12 @@ async def test_expired_lease_is_closed_on_chain_by_the_worker_and_at_last_releas
     async with running(world) as life:
         node, lease = await serve(world)
         await node.say(voucher(lease, (DURATION + 1) * PRICE))
-        await settle()
+        await until(lambda: node.bodies(VoucherKept))
         await world.clock.jump(DURATION + 1)
-        await world.clock.advance(20)
-        await until(lambda: TxKind.COLLECT_FINAL in [sent.kind for sent in world.chain.sent])
+        await until_later(world, lambda: TxKind.COLLECT_FINAL in [sent.kind for sent in world.chain.sent])
         assert node.bodies(Ended)[0].reason is EndReason.EXPIRED
         await world.clock.jump(2 * 86_400 + 120)
-        await world.clock.advance(100)
-        await until(lambda: lease not in life.agent.state.leases)
+        await until_later(world, lambda: lease not in life.agent.state.leases)
         assert [sent.kind for sent in world.chain.sent] == [TxKind.CLOSE, TxKind.COLLECT_FINAL, TxKind.RELEASE]
 
 

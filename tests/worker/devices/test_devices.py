@@ -46,9 +46,15 @@ def test_health_unknown_device_is_refused(gpu: Gpu) -> None:
     assert caught.value.fields["uuid"] == "GPU-nowhere"
 
 
-def test_close_twice_does_nothing(gpu: Gpu) -> None:
+def test_close_twice_lets_the_driver_go_once(gpu: Gpu) -> None:
     gpu.close()
+    fake = gpu._nvml if isinstance(gpu, NvmlGpu) else FakeNvml()
+    assert not fake.is_open
+    fake.nvmlInit()
     gpu.close()
+
+    assert fake.is_open
+    assert gpu.list_devices()
 
 
 # CPU

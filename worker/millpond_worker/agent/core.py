@@ -158,4 +158,5 @@ def _terms(parts: Parts) -> Terms:
         claim_window=pool.claim_window,
         dispute_window=pool.dispute_window,
         allow_renters=parts.allow_renters,
+        policy=parts.policy,
     )

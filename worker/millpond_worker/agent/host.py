@@ -59,6 +59,7 @@ class LeaseHost:
         """Starts the container of the lease's own image. Raises `LaunchError` kinds."""
         async with self._gate:
             await self._switch((self.spec.image, ()))
+        await self._launcher.unpause_cold(self.spec.lease)
 
     async def execute(
         self, frame: TaskFrame, image: str, env: Mapping[str, str], on_log: OnLog
@@ -106,12 +107,15 @@ class LeaseHost:
             await self._launcher.cancel(self._warm, task, attempt)
 
     async def pause(self) -> None:
+        """Freezes all of the lease: its warm container, and commands in cold ones."""
+        await self._launcher.pause_cold(self.spec.lease)
         if self._warm is not None:
             await self._launcher.pause(self._warm)
 
     async def unpause(self) -> None:
         if self._warm is not None:
             await self._launcher.unpause(self._warm)
+        await self._launcher.unpause_cold(self.spec.lease)
 
     async def close(self) -> None:
         """Kills the container; attempts in it end LOST."""

@@ -14,10 +14,12 @@ from millpond.storage.journal import JournalFailedError
 from millpond_worker.agent.background import Background, logged, told
 from millpond_worker.agent.host import HostSpec, LeaseHost
 from millpond_worker.agent.parts import Parts
+from millpond_worker.launch.errors import ImageRefusedError
 from millpond_worker.launch.port import OwnedContainer
 from millpond_worker.machine.commands import CheckChain, Clear, Launch, Pause, Pull, Resume, SendTx
 from millpond_worker.machine.events import ChainSaid, Event, HostClean, Launched, LaunchFailed, TxDone
 from millpond_worker.machine.model import LeaseRow, LeaseState, WorkerState
+from millpond_worker.machine.policy import Policy
 
 LeaseCommand = Pull | CheckChain | Launch | Pause | Resume | Clear | SendTx
 log = logging.getLogger("millpond_worker")
@@ -188,6 +190,7 @@ class LeaseDesk:
             if row is None:
                 return
             try:
+                await self._check_image(row.image or self._parts.task_image)
                 await self.adopt(row).start()
             except (LaunchError, InputError) as error:
                 self._post(LaunchFailed(lease, f"{error.message} {error.remedy}".strip()))
@@ -196,6 +199,12 @@ class LeaseDesk:
                 self._post(LaunchFailed(lease, f"the launcher failed: {error}"))
                 return
             self._post(Launched(lease))
+
+    async def _check_image(self, image: str) -> None:
+        """By digest, which is known only once the image is here. Raises `ImageRefusedError`."""
+        policy = self._state.terms.policy
+        if policy.allow_images or policy.refuse_images:
+            check_image(policy, image, await self._parts.launcher.pull(image))
 
     async def _freeze(self, lease: Bytes32, *, is_frozen: bool) -> None:
         async with self._lock(lease):
@@ -252,6 +261,13 @@ class LeaseDesk:
             return
         self._post(TxDone(command.lease, command.kind, command.number))
         await self.check([command.lease])
+
+
+def check_image(policy: Policy, image: str, digest: str) -> None:
+    """Raises `ImageRefusedError`."""
+    problem = policy.image_problem(image, digest)
+    if problem:
+        raise ImageRefusedError(problem, image=image, digest=digest)
 
 
 def inputs_folder(parts: Parts, lease: Bytes32) -> Path:

@@ -14,6 +14,7 @@ from millpond.storage.journal import Journal
 from millpond_worker.devices.port import DeviceInfo, DeviceKind, SliceMode, SliceSpec
 from millpond_worker.devices.slices import SliceLedger
 from millpond_worker.launch.port import Launcher, Limits
+from millpond_worker.machine.policy import ANY, Policy
 from millpond_worker.offers import OfferBook
 from millpond_worker.ports import Chain, Clock, Net, PoolFacts, Store
 
@@ -64,6 +65,7 @@ class Parts:
     folder: Path
     allow_renters: frozenset[Address] | None = None
     task_image: str = "millpond-task:1"
+    policy: Policy = ANY
     pace: Pace = field(default_factory=Pace)
 
     def entries(self) -> tuple[DeviceEntry, ...]:

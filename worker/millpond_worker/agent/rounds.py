@@ -6,15 +6,17 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from millpond.protocol.errors import ChainError, LaunchError
+from millpond.protocol.errors import ChainError, LaunchError, MillpondError
 from millpond.protocol.ids import Bytes32
+from millpond_worker.agent.background import logged
 from millpond_worker.agent.core import Agent
 from millpond_worker.agent.link import Link
 from millpond_worker.machine.events import Tick
 from millpond_worker.machine.model import LIVE, LeaseRow, LeaseState, TxKind
-from millpond_worker.offers import exposure_of
+from millpond_worker.offers import exposure_of, save_outstanding
 from millpond_worker.stake import STAKE_REMEDY, Stake
 
+MOST_SKEW_S = 60
 log = logging.getLogger("millpond_worker")
 IDLE_ROUNDS = 20
 """Leases with nothing left but a distant deadline are looked at once in so many rounds."""
@@ -26,6 +28,8 @@ class Rounds:
         self._count = 0
         self._troubles: dict[Bytes32, str] = {}
         self.stake: Stake | None = None
+        self.skew = 0
+        self.cancelling: set[Bytes32] = set()
 
     async def tick_forever(self) -> None:
         while True:
@@ -55,15 +59,53 @@ class Rounds:
     async def renew_forever(self) -> None:
         while True:
             await self.renew()
-            await self._parts.clock.sleep(
-                self._parts.pace.offers if self._parts.offers.current() else self._parts.pace.reconcile
-            )
+            await self._parts.clock.sleep(self._until_renewal())
+
+    def _until_renewal(self) -> float:
+        """Seconds: no later than the provider's hours begin or end."""
+        parts = self._parts
+        rest = parts.pace.offers if parts.offers.current() else parts.pace.reconcile
+        now = parts.clock.now()
+        change = parts.offers.policy.next_change(now, int(rest))
+        return min(rest, change - now) if change else rest
 
     async def renew(self) -> None:
-        """Signs offers anew where they are due, or the chain's epoch moved."""
+        """Signs offers anew where they are due, or the chain's epoch moved; cancels on chain what gives more than is offered now."""
         await self._read_stake()
-        if self._parts.offers.renew(await self._epochs(), self._parts.clock.now()):
+        offers, now = self._parts.offers, await self._chain_time()
+        if offers.renew(await self._epochs(), now):
+            save_outstanding(self._parts.folder, offers.outstanding)
             self._link.announce_offers()
+        for device, epoch in offers.cheaper(now).items():
+            if device not in self.cancelling:
+                self.cancelling.add(device)
+                self._agent.background.start(self._cancel(device, epoch), f"cancel offers of {device}", logged)
+
+    async def _cancel(self, device: Bytes32, epoch: int) -> None:
+        """Tried again with the next renewal where it fails."""
+        try:
+            await self._parts.chain.cancel_offers(device, epoch)
+            log.info("the offers of device %s signed before the price rose are cancelled", device)
+        except MillpondError as error:
+            log.warning("older, cheaper offers of device %s are not cancelled yet: %s", device, error.message)
+            return
+        finally:
+            self.cancelling.discard(device)
+        await self.renew()
+
+    async def _chain_time(self) -> int:
+        """The newest block's time, by which the chain judges deadlines; this machine's where the chain does not answer."""
+        now = self._parts.clock.now()
+        try:
+            head = await self._parts.chain.head()
+        except ChainError:
+            return now
+        was, self.skew = self.skew, now - head.time
+        if abs(self.skew) > MOST_SKEW_S >= abs(was):
+            log.warning(
+                "this machine's clock and the newest block are %d s apart: see `millpond-worker doctor`", self.skew
+            )
+        return head.time
 
     async def _read_stake(self) -> None:
         """How much of the stake is left for new leases; tells when it gets too little for what is offered."""

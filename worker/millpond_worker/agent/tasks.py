@@ -15,7 +15,7 @@ from millpond_worker.agent.background import Background, logged, told
 from millpond_worker.agent.host import LeaseHost
 from millpond_worker.agent.inputs import RENTERS_FAULT, InputDesk, Inputs
 from millpond_worker.agent.latelogs import LateLogs
-from millpond_worker.agent.leases import LeaseDesk
+from millpond_worker.agent.leases import LeaseDesk, check_image
 from millpond_worker.agent.logs import AttemptLog, LogQueue
 from millpond_worker.agent.parts import Parts
 from millpond_worker.agent.python_match import python_problem
@@ -23,12 +23,13 @@ from millpond_worker.launch.errors import (
     CommandStartError,
     EngineUnavailableError,
     ImageMissingError,
+    ImageRefusedError,
     RenterNotAllowedError,
 )
 from millpond_worker.launch.port import Container, LogChunk, OnLog, TaskFrame
 from millpond_worker.machine.commands import Adopt, Execute, Fetch, Seal, Stop
 from millpond_worker.machine.events import Event, Exited, InputsFailed, InputsReady, Outcome, Stored, StoreFailed
-from millpond_worker.machine.model import LIVE, Attempt, AttemptKey, WorkerState
+from millpond_worker.machine.model import LIVE, Attempt, AttemptKey, LeaseState, WorkerState
 
 TaskCommand = Fetch | Execute | Adopt | Stop | Seal
 log = logging.getLogger("millpond_worker")
@@ -123,7 +124,7 @@ class TaskDesk:
                 outcome = _lost("the lease has no container")
             else:
                 outcome = await self._run(attempt, inputs, host)
-        except (CommandStartError, ImageMissingError, RenterNotAllowedError) as error:
+        except (CommandStartError, ImageMissingError, ImageRefusedError, RenterNotAllowedError) as error:
             outcome = Outcome(AttemptStatus.FAILED, Failure(error.code, error.message))
         except EngineUnavailableError as error:
             await self._hold_back()
@@ -144,6 +145,9 @@ class TaskDesk:
 
     async def _run(self, attempt: Attempt, inputs: Inputs, host: LeaseHost) -> Outcome:
         spec, key, image = attempt.spec, attempt.key, attempt.spec.image or host.spec.image
+        policy = self._state.terms.policy
+        if image != host.spec.image and (policy.allow_images or policy.refuse_images):
+            check_image(policy, image, await self._parts.launcher.pull(image))
         kept = AttemptLog()
         on_log = self._listen(key, kept)
         if spec.command:
@@ -168,6 +172,8 @@ class TaskDesk:
         try:
             row = self._state.leases[key.lease]
             image = spec.image or self._leases.adopt(row).spec.image
+            if row.state is LeaseState.UNPAID:
+                await self._parts.launcher.pause_cold(key.lease)
             owned = next(
                 found
                 for found in await self._parts.launcher.list_owned()

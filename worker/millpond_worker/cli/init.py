@@ -74,6 +74,14 @@ class InitOptions:
     metavar="SPEC",
     help="share=600,memory=2GiB,price=0.36/h[,disk=,max_duration=,notice=]",
 )
+@click.option(
+    "--hours", multiple=True, metavar="HH:MM-HH:MM", help="Accept new leases only then; over midnight too. Repeatable."
+)
+@click.option("--time-zone", default="", metavar="ZONE", help="Of --hours, for example Europe/Berlin (default: UTC).")
+@click.option("--price-floor", default="", metavar="PRICE", help="Lowest price of a whole device, for example 0.05/h.")
+@click.option("--allow-image", "allow_images", multiple=True, metavar="PATTERN", help="Only these: name or sha256:...")
+@click.option("--refuse-image", "refuse_images", multiple=True, metavar="PATTERN", help="Never these.")
+@click.option("--refuse-renter", "refuse_renters", multiple=True, metavar="ADDRESS", help="Never these.")
 @click.option("--price", default=DEFAULT_PRICE, help="Price of a whole device, where no --offer is given.")
 def init_command(folder: str | None, as_json: bool, **options: Any) -> None:
     home = home_of(folder)
@@ -95,6 +103,7 @@ async def _init(home: Home, own: InitOptions, options: dict[str, Any], *, as_jso
     owner = open_key(own.owner, home, config.chain_id)
     config = replace(config, provider=owner.address)
     is_new = save_config(config, home.config)
+    home.exit.unlink(missing_ok=True)  # whoever joins is not leaving
     async with Rpc(config.rpc_url, chain_id=config.chain_id) as rpc:
         outbox = SqliteOutbox(home.owner_transactions)
         try:
@@ -148,14 +157,9 @@ async def _prepare(
 
 
 def _templates(config: WorkerConfig, devices: Any, found: Any) -> list[Any]:
-    from millpond_worker.assemble import template_of
+    from millpond_worker.assemble import templates_of
 
-    longest = found.params.maxDuration
-    return [
-        template_of(offer, device, info, longest, found.decimals)
-        for device, info in devices.items()
-        for offer in config.offers
-    ]
+    return list(templates_of(config, devices, found.params.maxDuration, found.decimals))
 
 
 def _settings(home: Home, own: InitOptions, options: dict[str, Any]) -> WorkerConfig:

@@ -61,7 +61,11 @@ async def _earnings(home: Home, *, as_json: bool) -> None:
             f"  {name.replace('_', ' '):<10} {format_amount(value, found.decimals, found.decimals)} {found.symbol}"
         )
     if leases:
-        table(("lease", "state", "voucher", "collected"), [tuple(item.values()) for item in leases])
+        rows = [
+            (item.lease, item.state, *(format_amount(sum_, found.decimals) for sum_ in (item.voucher, item.collected)))
+            for item in earned.leases
+        ]
+        table(("lease", "state", f"voucher {found.symbol}", "collected"), rows)
 
 
 @click.command("withdraw", help="Pay what Escrow owes to the payout address.")

@@ -42,7 +42,32 @@ def status_command(folder: str | None, as_json: bool, is_all: bool) -> None:
     _show_stake(status)
     tasks = ", ".join(f"{count} {name}" for name, count in status["tasks"].items() if count) or "none"
     click.echo(f"tasks: {tasks}; offers: {len(status['offers'])}; reports waiting: {status['reports_waiting']}")
+    _show_policy(status)
     _show_leases(status, is_all=is_all)
+
+
+def _show_policy(status: dict[str, Any]) -> None:
+    """Prices offered now, the hours, and what is on its way to the chain. Status files of older workers have no policy."""
+    policy = status.get("policy")
+    if policy is None:
+        return
+    for offer in status["offers"]:
+        price = _amount(status, int(offer["price_per_second"]) * 3600)
+        click.echo(
+            f"offer {offer['share']} per mille, {offer['memory_mib']} MiB at {price}/h, until {_when(offer['deadline'])}"
+        )
+    if policy["next_change"]:
+        click.echo(
+            f"new leases: {'accepted until' if policy['is_open'] else 'not before'} {_when(policy['next_change'])}"
+        )
+    if policy["cancelling"]:
+        click.echo("cheaper offers signed before are being cancelled on chain")
+    if status["needs_restart"]:
+        click.echo(f"changed in worker.toml, taken up at the next start: {', '.join(status['needs_restart'])}")
+
+
+def _when(at: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
 
 
 def _show_stake(status: dict[str, Any]) -> None:

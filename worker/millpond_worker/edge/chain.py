@@ -142,6 +142,14 @@ class EvmChain:
         pool = await self.pool()
         return (await Devices(self.eth, pool.devices).standing_of(device)).offerEpoch
 
+    async def cancel_offers(self, device: Bytes32, epoch: int) -> None:
+        await self.start()
+        if await self.offer_epoch(device) > epoch:
+            return
+        devices, head = Devices(self.eth, (await self.pool()).devices), await self.head()
+        key = f"cancel_offers:{device}:{epoch}:{head.number}"
+        await (await self._transactor.send_call(key, devices.cancel_offers(device))).mined(WAIT_S)
+
     async def unreserved(self, provider: Address) -> int:
         staking = Staking(self.eth, await self.controller.staking())
         return await staking.unreserved(self.controller.address, provider)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
@@ -78,8 +78,11 @@ class WebSocketNet:
 
 
 def socket_url(url: str) -> str:
-    """`http://host:port/prefix` -> `ws://host:port/prefix/v1/worker`. Raises `NodeUnreachableError` for other schemes."""
-    parts = urlsplit(url)
+    """`http://host:port/prefix` -> `ws://host:port/prefix/v1/worker`. Raises `NodeUnreachableError` for what is no URL, and for other schemes."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
     scheme = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}.get(parts.scheme)
     if scheme is None or not parts.netloc:
         raise NodeUnreachableError(f"{url!r} is no address of a node", url=url, remedy="Write it as http://host:port.")

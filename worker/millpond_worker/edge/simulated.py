@@ -32,6 +32,8 @@ class SimChain:
         self.stake = 10**30
         self.is_down = False
         self.sent: list[SendTx] = []
+        self.cancelled: list[tuple[Bytes32, int]] = []
+        self.ahead = 0
         self.refusals: dict[TxKind, ChainError] = {}
 
     def open(self, lease: Bytes32, duration: int) -> None:
@@ -62,7 +64,7 @@ class SimChain:
 
     async def head(self) -> Head:
         self._answer()
-        return Head(self.block, self._clock.now())
+        return Head(self.block, self._clock.now() + self.ahead)
 
     async def facts(self, leases: Sequence[Bytes32]) -> list[LeaseFact]:
         self._answer()
@@ -76,6 +78,11 @@ class SimChain:
     async def offer_epoch(self, device: Bytes32) -> int:
         self._answer()
         return self.epoch
+
+    async def cancel_offers(self, device: Bytes32, epoch: int) -> None:
+        self._answer()
+        self.cancelled.append((device, epoch))
+        self.epoch = max(self.epoch, epoch + 1)
 
     async def unreserved(self, provider: Address) -> int:
         self._answer()

@@ -37,6 +37,14 @@ class ColdRun:
         self._tail = b""
         self._offsets = {"stdout": 0, "stderr": 0}
         self._breach: TaskFailure | None = None
+        self._is_paused = False
+
+    def pause(self) -> None:
+        """The time limit stands still."""
+        self._is_paused = True
+
+    def unpause(self) -> None:
+        self._is_paused = False
 
     async def finish(self, time_limit_s: float, on_log: OnLog) -> TaskOutcome:
         """Waits for the end, or brings it about. Cancelling it leaves the container to the caller."""
@@ -66,10 +74,15 @@ class ColdRun:
 
     async def _wait(self, time_limit_s: float) -> tuple[bool, int]:
         waiting = asyncio.ensure_future(self._engine.wait(self._container))
-        done, _ = await asyncio.wait({waiting}, timeout=time_limit_s)
-        if not done:
+        left_s = time_limit_s
+        while left_s > 0 and not waiting.done():
+            began = time.monotonic()
+            await asyncio.wait({waiting}, timeout=min(left_s, WATCH_PERIOD_S))
+            left_s -= 0 if self._is_paused else time.monotonic() - began
+        is_late = not waiting.done()
+        if is_late:
             await self._engine.kill(self._container)
-        return not done, await waiting
+        return is_late, await waiting
 
     async def _status(self, is_late: bool, exit_code: int) -> TaskStatus:
         if self._breach is not None:

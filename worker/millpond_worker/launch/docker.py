@@ -12,6 +12,7 @@ from millpond.protocol.errors import LaunchError
 from millpond_worker.runner.bundle import write_bundle
 
 from .cold import ColdRun
+from .coldkeeper import ColdKeeper
 from .docker_check import findings_of, vulnerable_runtime
 from .docker_config import PREFIX, ImageFacts, cold_config, image_facts, limits_from, warm_config
 from .docker_engine import DockerEngine
@@ -62,6 +63,7 @@ class DockerLauncher(WarmKeeper):
         self._worker = worker
         self._folder = folder / "docker"
         self._engine = DockerEngine(address)
+        self._cold = ColdKeeper(self._engine.pause, self._engine.unpause)
         self._is_old_runtime_allowed = is_old_runtime_allowed
         self._is_gated = False
         self._is_closing = False
@@ -196,9 +198,16 @@ class DockerLauncher(WarmKeeper):
             container_id = await self._engine.create(config, f"{PREFIX}-{room.name}")
             await self._start_command(container_id, spec.image, command)
             run = ColdRun(self._engine, container_id, room, spec.limits, spec.task, spec.attempt)
-            return await run.finish(time_limit_s, on_log)
+            async with self._cold.keep(spec.lease, container_id, run):
+                return await run.finish(time_limit_s, on_log)
         finally:
             await self._discard_unless_closing(container_id, room)
+
+    async def pause_cold(self, lease: str) -> None:
+        await self._cold.pause(lease)
+
+    async def unpause_cold(self, lease: str) -> None:
+        await self._cold.unpause(lease)
 
     async def _start_command(self, container_id: str, image: str, command: Sequence[str]) -> None:
         try:
@@ -219,7 +228,8 @@ class DockerLauncher(WarmKeeper):
         room = Room(self._lease_folder(owned.lease), owner_of(owned.lease), found[f"{PREFIX}.room"])
         run = ColdRun(self._engine, owned.id, room, limits_from(found), owned.task, owned.attempt)
         try:
-            return await run.finish(time_limit_s, on_log)
+            async with self._cold.keep(owned.lease, owned.id, run, is_frozen=bool(shown["State"].get("Paused"))):
+                return await run.finish(time_limit_s, on_log)
         finally:
             await self._discard_unless_closing(owned.id, room)
 
@@ -248,6 +258,7 @@ class DockerLauncher(WarmKeeper):
     async def wipe(self, lease: str) -> None:
         for summary in await self._engine.list({f"{PREFIX}.worker": self._worker, f"{PREFIX}.lease": lease}):
             await self.remove(_owned(summary))
+        self._cold.forget(lease)
         await asyncio.to_thread(remove_tree, self._lease_folder(lease))
 
     async def close(self) -> None:

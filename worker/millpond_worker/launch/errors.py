@@ -5,6 +5,7 @@ LaunchError
 ├── EngineRefusedError         the engine answered with an error
 ├── RuntimeVulnerableError     the engine's runtime has a known way out of containers
 ├── ImageMissingError          no such image here, and it cannot be pulled
+├── ImageRefusedError          the provider's policy refuses the image
 ├── RunnerStartError           the container started but its runner did not report
 ├── ContainerGoneError         the container is not there any more
 ├── RenterNotAllowedError      this launcher refuses strangers
@@ -44,6 +45,12 @@ class ImageMissingError(LaunchError):
     remedy_text = (
         "Check the image's name and registry, or load it with `docker pull`, `docker load` or `docker import`."
     )
+
+
+class ImageRefusedError(LaunchError):
+    """Fields: `image`, `digest`."""
+
+    remedy_text = "Use an image that the provider allows, or rent from another one."
 
 
 class RunnerStartError(LaunchError):

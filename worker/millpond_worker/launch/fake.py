@@ -59,6 +59,7 @@ class FakeLauncher:
         self.failures: dict[str, LaunchError] = {}
         self.calls: Counter[str] = Counter()
         self.containers: dict[str, FakeContainer] = {}
+        self.frozen: set[str] = set()
         self.measured = Measured(cpu_ms=10, memory_bytes=1 << 20)
         self._count = 0
 
@@ -137,9 +138,19 @@ class FakeLauncher:
     ) -> TaskOutcome:
         self._enter("run_cold")
         await self.image_digest(spec.image)
+        while spec.lease in self.frozen:
+            await asyncio.sleep(0)
         return self.outcomes.get((spec.task, spec.attempt)) or TaskOutcome(
             spec.task, spec.attempt, TaskStatus.OK, exit_code=0
         )
+
+    async def pause_cold(self, lease: str) -> None:
+        self._enter("pause_cold")
+        self.frozen.add(lease)
+
+    async def unpause_cold(self, lease: str) -> None:
+        self._enter("unpause_cold")
+        self.frozen.discard(lease)
 
     async def adopt(
         self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log

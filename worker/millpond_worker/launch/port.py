@@ -260,6 +260,14 @@ class Launcher(Protocol):
         """Lets a frozen container go on."""
         ...
 
+    async def pause_cold(self, lease: str) -> None:
+        """Freezes the lease's cold containers, and each that starts until `unpause_cold`. Their time limits stand still."""
+        ...
+
+    async def unpause_cold(self, lease: str) -> None:
+        """Lets the lease's cold containers go on. Nothing happens where none is frozen."""
+        ...
+
     async def stop(self, container: Container) -> None:
         """Kills and removes the container; running attempts return `LOST`. Stopping twice does nothing."""
         ...

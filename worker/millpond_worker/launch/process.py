@@ -19,6 +19,7 @@ from typing import Any
 from millpond_worker.runner.bundle import write_bundle
 
 from .cold import ColdRun
+from .coldkeeper import ColdKeeper
 from .docker_config import base_environment, check_names
 from .errors import ContainerGoneError, RenterNotAllowedError, RunnerStartError
 from .keeper import WarmKeeper
@@ -59,6 +60,7 @@ class ProcessLauncher(WarmKeeper):
         self._allowed = frozenset(renter.lower() for renter in allowed_renters)
         self._python = python
         self._engine = ProcessEngine()
+        self._cold = ColdKeeper(partial(self._signal, signal.SIGSTOP), partial(self._signal, signal.SIGCONT))
 
     async def check(self) -> list[Finding]:
         found = [
@@ -166,9 +168,19 @@ class ProcessLauncher(WarmKeeper):
         try:
             await self._spawn("cold", spec, room, command)
             run = ColdRun(self._engine, room.name, room, spec.limits, spec.task, spec.attempt)
-            return await run.finish(time_limit_s, on_log)
+            async with self._cold.keep(spec.lease, room.name, run):
+                return await run.finish(time_limit_s, on_log)
         finally:
             await self._discard(room)
+
+    async def _signal(self, number: signal.Signals, container: str) -> None:
+        self._engine.signal(container, number)
+
+    async def pause_cold(self, lease: str) -> None:
+        await self._cold.pause(lease)
+
+    async def unpause_cold(self, lease: str) -> None:
+        await self._cold.unpause(lease)
 
     async def adopt(
         self, owned: OwnedContainer, time_limit_s: float = DEFAULT_TIME_LIMIT_S, on_log: OnLog = drop_log
@@ -206,6 +218,7 @@ class ProcessLauncher(WarmKeeper):
         for owned in await self.list_owned():
             if owned.lease == lease:
                 await self.remove(owned)
+        self._cold.forget(lease)
         await asyncio.to_thread(remove_tree, self._lease_folder(lease))
 
     async def close(self) -> None:

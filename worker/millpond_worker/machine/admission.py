@@ -46,6 +46,15 @@ def renter_problem(terms: Terms, desired: Desired) -> str:
     return ""
 
 
+def policy_problem(terms: Terms, desired: Desired, now: int, is_open_on_chain: bool) -> str:
+    """Why the provider does not want the lease. One that is open on chain was offered within the hours, and is kept."""
+    policy, offer = terms.policy, desired.offer.offer
+    problem = policy.renter_problem(desired.request.request.renter) or policy.image_problem(desired.image)
+    if problem or is_open_on_chain:
+        return problem
+    return policy.hours_problem(now) or policy.price_problem(offer.pricePerSecond, offer.share)
+
+
 def voucher_problem(terms: Terms, row: LeaseRow, note: VoucherNote) -> str:
     """Why the voucher pays nothing: not signed by the session key the renter named."""
     try:

@@ -33,7 +33,7 @@ def desired(state: WorkerState, event: Desired, now: int) -> list[Command]:
     row = state.leases.get(event.lease)
     is_on_chain = event.phase in (LeasePhase.SEEN, LeasePhase.FINAL, LeasePhase.CLOSED)
     if row is not None:
-        return [CheckChain(row.lease)] if is_on_chain else []
+        return [CheckChain(row.lease), *_told_again(state, row, now, event.phase)] if is_on_chain else []
     if event.phase is LeasePhase.CLOSED:
         return []
     problem = admission.offer_problem(state.terms, event)
@@ -44,8 +44,19 @@ def desired(state: WorkerState, event: Desired, now: int) -> list[Command]:
     return _admit(state, event, now, is_on_chain)
 
 
+def _told_again(state: WorkerState, row: LeaseRow, now: int, phase: LeasePhase) -> list[Command]:
+    """A node that saw the lease taken back and opened again waits for READY, though the chain was never seen here without it."""
+    if phase is LeasePhase.CLOSED or row.state not in (LeaseState.READY, LeaseState.UNPAID):
+        return []
+    ready: list[Command] = [report(state, Ready(row.lease, row.ready_at))]
+    if row.state is LeaseState.UNPAID:
+        ready.append(report(state, Unpaid(row.lease, row.unpaid_seconds(now))))
+    return ready
+
+
 def _admit(state: WorkerState, event: Desired, now: int, is_on_chain: bool) -> list[Command]:
     problem = admission.renter_problem(state.terms, event)
+    problem = problem or admission.policy_problem(state.terms, event, now, is_on_chain)
     if not problem and state.is_draining and not is_on_chain:
         problem = "this worker is draining"
     row = LeaseRow(event.lease, LeaseState.PREPARING, event.offer, event.request, event.image)
@@ -175,6 +186,8 @@ def tick(state: WorkerState, now: int) -> list[Command]:
 
 
 def _tick_lease(state: WorkerState, row: LeaseRow, now: int) -> list[Command]:
+    if row.state in LIVE and row.stopped_at > now:
+        row = state.put_lease(row.set_back(now))
     if row.state in _STARTED and now >= row.ends_at:
         return end(state, row, EndReason.EXPIRED, "", now)
     if row.state is LeaseState.READY and row.unpaid_seconds(now) > _patience(state, row):

@@ -25,6 +25,7 @@ from millpond.protocol.link import (
 )
 from millpond.protocol.messages import Amount, Message, SignedOffer, SignedRequest, TaskSpec
 from millpond.protocol.vouchers import Meter
+from millpond_worker.machine.policy import ANY, Policy
 
 __all__ = [
     "LIVE",
@@ -113,6 +114,7 @@ class Terms:
     claim_window: int
     dispute_window: int
     allow_renters: frozenset[Address] | None = None
+    policy: Policy = ANY
     unpaid_ticks: int = 2
     max_queued: int = 65_536
 
@@ -179,6 +181,17 @@ class LeaseRow(Message):
             return self
         return self.with_(ready_at=self.ready_at + max(0, now - self.stopped_at), stopped_at=0, alive_at=now)
 
+    def set_back(self, now: int) -> LeaseRow:
+        """The clock went back while the meter stood: what it ran ahead was never served, and nobody pays for it."""
+        stopped_at = max(now, min(self.alive_at, self.stopped_at))
+        return self.with_(stopped_at=stopped_at, unpaid_at=min(self.unpaid_at, now))
+
+    def is_to_collect(self, now: int, claim_window: int) -> bool:
+        """Whether the lease has ended, and what was signed for it may still be collected but was not."""
+        last = self.mark(TxKind.COLLECT_FINAL)
+        is_open = self.state in (LeaseState.CLOSING, LeaseState.CLEAN) and now < self.ended_at + claim_window
+        return is_open and self.cumulative > self.collected and (last is None or last.is_pending)
+
     def mark(self, kind: TxKind) -> TxMark | None:
         return next((mark for mark in self.marks if mark.kind is kind), None)
 
@@ -224,6 +237,7 @@ class WorkerState:
     acked_seq: int = 0
     connected_at: int = 0
     is_draining: bool = False
+    gives_notice: bool = False
     leases: dict[Bytes32, LeaseRow] = field(default_factory=dict)
     attempts: dict[TaskKey, Attempt] = field(default_factory=dict)
     fences: dict[Bytes32, dict[Bytes32, int]] = field(default_factory=dict)

@@ -42,7 +42,7 @@ def due(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> TxKind 
     if fact.status is LeaseStatus.OPEN:
         if fact.head_time >= fact.ends_at:
             return TxKind.CLOSE
-        return _against_unpaid(state, row, fact, now) if row.state is LeaseState.UNPAID else _way_out(row, fact)
+        return _against_unpaid(state, row, fact, now) if row.state is LeaseState.UNPAID else _way_out(state, row, fact)
     if fact.status is not LeaseStatus.CLOSED or row.state in LIVE:
         return None
     if not fact.is_settled:
@@ -51,9 +51,10 @@ def due(state: WorkerState, row: LeaseRow, fact: LeaseFact, now: int) -> TxKind 
     return TxKind.RELEASE if fact.head_time >= released_at else None
 
 
-def _way_out(row: LeaseRow, fact: LeaseFact) -> TxKind | None:
-    """How a provider leaves an open lease that it does not serve: by its notice."""
-    if row.state in LIVE or row.reason not in _ONE_SIDED:
+def _way_out(state: WorkerState, row: LeaseRow, fact: LeaseFact) -> TxKind | None:
+    """How a provider leaves an open lease that it does not serve, or every lease when it leaves the pool: by its notice."""
+    is_wanted = not state.gives_notice if row.state in LIVE else row.reason not in _ONE_SIDED
+    if is_wanted:
         return None
     if not fact.notice_ends_at:
         return TxKind.NOTICE
