@@ -1,8 +1,10 @@
-"""Makes the simulator's parts importable: `sim_...`."""
+"""Makes the simulator's parts importable, `sim_...`, and adds up what its campaigns counted."""
 
 import logging
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import hypothesis  # noqa: F401 - loaded here, since loading it late, deep in a report, trips Python 3.11.7
 import pytest
@@ -17,3 +19,13 @@ def _quiet() -> object:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(before)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Points, seeds, faults, violations and defects of all parts of this run, however many processes ran them."""
+    total: Counter[str] = Counter()
+    for report in [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]:
+        total.update({name: count for name, count in report.user_properties if name.startswith("crash ")})
+    if total:
+        counted = ", ".join(f"{count} {name.removeprefix('crash ')}" for name, count in total.items())
+        terminalreporter.write_line(f"crash safety: {counted}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 import pytest
 from sim_campaign import SLICES, crash_at_each, points_of, rough_ride
@@ -15,6 +16,7 @@ SEED = 1
 SEEDS = int(os.environ.get("MILLPOND_CRASH_SEEDS", "480" if IS_LONG else "8"))
 SEEDS_AT_ONCE = 20 if IS_LONG else 4
 slow = pytest.mark.timeout(3600)
+Count = Callable[[str, object], None]
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # of killed processes
 
 
@@ -43,16 +45,20 @@ def test_points_cover_every_way_a_process_promises(points: list[tuple[str, str]]
 
 @slow
 @pytest.mark.parametrize("part", range(SLICES if IS_LONG else 1))
-def test_O01_crash_at_any_point_loses_nothing_and_ends(part: int, points: list[tuple[str, str]]) -> None:
+def test_O01_crash_at_any_point_loses_nothing_and_ends(
+    part: int, points: list[tuple[str, str]], record_property: Count
+) -> None:
     step = SLICES if IS_LONG else 3 * SLICES
     tally = crash_at_each(SEED, points, range(part, len(points), step))
     print(f"\ncrash points: {len(points)} in the run, part {part + 1}: {tally}")
+    record_property("crash points", tally.runs)
+    record_property("crash violations", len(tally.violations))
     assert not tally.violations, "\n".join(tally.violations[:20])
 
 
 @slow
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_AT_ONCE))
-def test_O01_several_faults_at_random_lose_nothing_and_end(first: int) -> None:
+def test_O01_several_faults_at_random_lose_nothing_and_end(first: int, record_property: Count) -> None:
     found: list[str] = []
     count = 0
     for seed in range(first, min(SEEDS, first + SEEDS_AT_ONCE)):
@@ -60,6 +66,9 @@ def test_O01_several_faults_at_random_lose_nothing_and_end(first: int) -> None:
         count += len(report.faults)
         found += [f"seed {seed}: {report.faults}: {each}" for each in report.violations]
     print(f"\nseeds {first} to {seed}: {count} faults, {len(found)} violations")
+    record_property("crash seeds", seed - first + 1)
+    record_property("crash faults of the seeds", count)
+    record_property("crash violations", len(found))
     assert not found, "\n".join(found[:20])
 
 

@@ -192,7 +192,11 @@ MUTANTS = QUICK + (LONG if os.environ.get("MILLPOND_CRASH") == "all" else [])
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_simulation_finds_a_worker_or_node_that_would(mutant: Callable[[Patch], list[str]], monkeypatch: Patch) -> None:
+def test_simulation_finds_a_worker_or_node_that_would(
+    mutant: Callable[[Patch], list[str]], monkeypatch: Patch, record_property: Callable[[str, object], None]
+) -> None:
     found = mutant(monkeypatch)
+    record_property("crash planted defects", 1)
+    record_property("crash planted defects found", int(bool(found)))
     print(f"\n{mutant.__name__}: {found[:1]}")
     assert found
