@@ -105,7 +105,9 @@ async def test_lease_closed_on_chain_frees_the_device_and_tells_the_worker(kit, 
         rented = await node.api().rent(worker)
         await kit.wait_for(lambda: node.agent.core.policy.free_of(worker.device)[0] == 500)
         node.chain.close_lease(rented.lease)
-        await worker.until(lambda: worker.desired[rented.lease].phase is LeasePhase.CLOSED)
+        await worker.until(
+            lambda: rented.lease in worker.desired and worker.desired[rented.lease].phase is LeasePhase.CLOSED
+        )
         assert node.agent.core.policy.free_of(worker.device)[0] == 1000
         node.chain.mine(3)
         await kit.wait_for(lambda: node.agent.core.books.leases.records[rented.lease].state == "closed")

@@ -114,6 +114,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         _millpond(home, "fund", "100")
         [offer, *_] = json.loads(_millpond(home, "offers", "--json"))
         yield Stack(home, load_network(home), offer["launcher"])
+        if not json.loads(_millpond(home, "dev", "status", "--json"))["running"]:
+            logs = sorted((home / "dev" / "logs").glob("*.log"))
+            raise RuntimeError("the stack died:\n" + "\n".join(f"{log}\n{log.read_text()[-3000:]}" for log in logs))
     finally:
         _millpond(home, "dev", "down")
         shutil.rmtree(home, ignore_errors=True)

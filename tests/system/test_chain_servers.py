@@ -176,7 +176,9 @@ async def test_O04_O05_O06_one_lies_and_one_dies_and_everything_is_right_in_the_
             await follower.poll()
         assert follower.cursor.blocks == ()
         held = await transactor.enqueue("held", _call())
-        await asyncio.sleep(0.5)
+        async with asyncio.timeout(15):
+            while "" not in transactor.alarms:
+                await asyncio.sleep(0.1)
         assert held.row.state is not TxState.FINAL
         assert isinstance(transactor.alarms[""], RpcDisagreementError | RpcUnreachableError)
         await proxies[0].start()
