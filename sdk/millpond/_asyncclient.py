@@ -59,6 +59,7 @@ from millpond.wallet import load_wallet
 OPEN_TIMEOUT_S = 120.0
 FIRST_POLL_S = 3
 LONG_POLL_S = 20
+AWAY_PAUSE_S = 1.0
 VOID_WAIT_S = 5
 LOG_TIMEOUT_S = 10.0
 LOG_POLL_S = 0.2
@@ -316,7 +317,18 @@ class AsyncClient:
             )
 
     async def _wait_open(self, signed: SignedRequest, session: Session, on_wait: OnWait | None = None) -> AsyncLease:
-        request, deadline = session.request, time.monotonic() + OPEN_TIMEOUT_S
+        """A node that is away for a while still has the request: it promised so."""
+        deadline = time.monotonic() + OPEN_TIMEOUT_S
+        while True:
+            try:
+                view = await self._opened(session.request, deadline, on_wait)
+                return AsyncLease(self, view, session, signed)
+            except NodeUnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(AWAY_PAUSE_S)
+
+    async def _opened(self, request: Bytes32, deadline: float, on_wait: OnWait | None) -> LeaseView:
         view, said = await self.api.request(request, wait_s=FIRST_POLL_S), ""
         while view.state != RequestState.OPEN or view.lease is None:
             _check_alive(view)
@@ -328,7 +340,7 @@ class AsyncClient:
                 on_wait(why)
                 said = why.message
             view = await self.api.request(request, wait_s=max(1, int(min(left, LONG_POLL_S))))
-        return AsyncLease(self, await self.api.lease(view.lease), session, signed)
+        return await self.api.lease(view.lease)
 
     async def _void(self, signed: SignedRequest, session: Session) -> None:
         """Cancels on chain what was signed, so that the node cannot open it later; closes what it opened meanwhile."""
