@@ -34,11 +34,11 @@ async def test_worker_serves_a_lease_from_init_to_withdrawal(tmp_path: Path) -> 
         assert [decode(result.value or b"") for result in results] == [2 * i for i in range(8)]
         for result in results:
             check_signature(result.signed, Domain(CHAIN_ID, renter.attestations))
-        await renter.pay(lease, 2 * lease.offer.offer.pricePerSecond)
+        await renter.pay(lease, lease.offer.offer.pricePerSecond)
         await it.until_status(lambda status: [item for item in status["leases"] if item["voucher"] != "0"])
         await renter.close_lease(lease)
         collected = await renter.settled(lease)
-        assert collected == 2 * lease.offer.offer.pricePerSecond
+        assert collected == lease.offer.offer.pricePerSecond
         status = await it.until_status(lambda status: status["devices"][0]["free_share"] == 1000)
         assert status["leases"][0]["state"] == "clean"
         earned = await it.worker("earnings")

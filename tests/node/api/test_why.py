@@ -91,6 +91,8 @@ async def test_task_says_where_it_is_and_foreign_ones_are_not_there(kit, node) -
         await api.submit(job, rented.lease, 1)
         task = kit.task_id(job, 0)
         path = f"/v1/jobs/{job}/tasks/{task}"
+        desk = node.agent.core.books.desk
+        await kit.wait_for(lambda: desk.jobs[job].tasks[task].state is TaskState.SENT)
         view = wire.read(TaskView, (await api.get(path)).content)
         assert (view.state, view.next, view.attempt) == (TaskStage.SENT, TaskStage.QUEUED, 1)
         assert 0 < view.deadline_s <= 3600
