@@ -23,7 +23,7 @@ for suite in "${@:-brownie forge pytest}"; do
         case $name in
             brownie) part brownie brownie test ;;
             forge) part forge run_forge ;;
-            pytest) part pytest .venv/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --durations=15 ;;
+            pytest) part pytest .venv/bin/python -m pytest -q -n 3 --dist loadfile --durations=15 ;;
             *) echo "no test suite '$name': brownie, forge, pytest" >&2; exit 2 ;;
         esac
     done
