@@ -52,6 +52,16 @@ async def test_engine_that_fails_measures_nothing_and_raises_nothing() -> None:
         assert gauge.take() == ()
 
 
+async def test_figures_nobody_expected_end_nothing() -> None:
+    launcher = FakeLauncher()
+    gauge = Gauge(launcher)
+    await started(launcher)
+    launcher.failures["measure"] = TypeError("'NoneType' object is not iterable")
+    await gauge.measure([LEASE], 1)
+
+    assert gauge.take() == ()
+
+
 async def test_unknown_figures_stay_unknown_and_known_ones_add_up() -> None:
     launcher = FakeLauncher()
     gauge = Gauge(launcher)

@@ -1,7 +1,7 @@
 import pytest
 
 from millpond_worker.launch.docker_engine import DockerEngine
-from millpond_worker.launch.errors import EngineUnavailableError
+from millpond_worker.launch.errors import ContainerGoneError, EngineUnavailableError
 
 
 async def test_version_on_a_machine_without_any_socket_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +20,13 @@ async def test_version_over_a_socket_nobody_serves_is_a_typed_error(monkeypatch:
     with pytest.raises(EngineUnavailableError, match="Docker does not answer"):
         await engine.version()
     await engine.close()
+
+
+async def test_stats_that_are_null_mean_that_the_container_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def null(action: object, timeout_s: float = 0) -> None:
+        return None
+
+    engine = DockerEngine()
+    monkeypatch.setattr(engine, "_call", null)
+    with pytest.raises(ContainerGoneError):
+        await engine.stats("c")

@@ -68,6 +68,8 @@ class Gauge:
                 found[one.id] = await self._launcher.measure(one)
             except LaunchError as error:
                 log.debug("%s is not measured: %s", one.id, error.message)
+            except Exception:
+                log.exception("%s is not measured: figures that nobody expected", one.id)  # no lease may end over them
         return found
 
 

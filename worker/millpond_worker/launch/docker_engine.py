@@ -127,7 +127,9 @@ class DockerEngine:
             )
         except EngineRefusedError as error:
             raise ContainerGoneError("the container is gone", container=container) from error
-        return dict(found)
+        if not isinstance(found, dict):  # the engine says null of a container that ends while it is asked
+            raise ContainerGoneError("the container is gone", container=container)
+        return found
 
     async def list(self, label: Mapping[str, str]) -> list[dict[str, Any]]:
         """Summaries of running and ended containers with these labels."""

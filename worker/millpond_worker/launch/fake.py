@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millpond.protocol.errors import LaunchError
 from millpond.protocol.values import decode, encode_bytes
 
 from .errors import ContainerGoneError, ImageMissingError
@@ -56,7 +55,7 @@ class FakeLauncher:
         self.images = set(images)
         self.outcomes: dict[Key, TaskOutcome] = {}
         self.held: set[str] = set()
-        self.failures: dict[str, LaunchError] = {}
+        self.failures: dict[str, Exception] = {}
         self.calls: Counter[str] = Counter()
         self.containers: dict[str, FakeContainer] = {}
         self.frozen: set[str] = set()
